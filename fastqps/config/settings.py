@@ -101,7 +101,9 @@ class Config:
     host: str = _setting(
         "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
     )
-    port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535, metavar="PORT")
+    port: int = _setting(
+        50051, "count", "Port of gRPC and HTTP. 0: any free one, printed at start.", most=65535, metavar="PORT"
+    )
     http_port: int = _setting(
         8000,
         "count",

@@ -1,5 +1,3 @@
-#include "transport/calls/progress.h"
-
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
@@ -8,6 +6,7 @@
 
 #include "transport/calls/call_session.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::transport {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "transport/calls/progress.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "transport/calls/call.h"
-#include "transport/calls/rare_methods.h"
 #include "transport/calls/progress.h"
+#include "transport/calls/rare_methods.h"
 #include "transport/calls/tracer.h"
 #include "transport/framing/inflate.h"
 #include "transport/http/http_routes.h"
@@ -67,23 +67,6 @@ inline CallerRow& caller_of(CallState& calls, Call& call) {
 inline void forget_caller(CallState& calls, Call& call) {
   if (call.identified) calls.allocator.release(calls.callers[call.index].names);
   call.identified = false;
-}
-
-// Whether a header names a tenant or a group.
-inline bool is_name(const CallState& calls, std::string_view header) {
-  return header == kGroupHeader || (header == calls.tenant_header && !header.empty());
-}
-
-// Takes the value of a header that is_name(). kNone: it is good.
-inline Fault take_name(CallNames& names, std::string_view header, std::string_view value) {
-  if (header == kGroupHeader) return names.group.take(value) ? Fault::kNone : Fault::kGroup;
-  return names.tenant.take(value) ? Fault::kNone : Fault::kTenant;
-}
-
-// nullptr: no memory.
-inline CallNames* make_names(CallState& calls, const CallNames& from = {}) {
-  void* block = calls.allocator.allocate(sizeof(CallNames));
-  return block ? new (block) CallNames(from) : nullptr;
 }
 
 struct DoorState;

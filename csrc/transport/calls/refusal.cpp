@@ -1,11 +1,10 @@
-#include "transport/calls/progress.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "transport/calls/call_session.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 
@@ -121,6 +120,10 @@ Description describe_plain(const DoorState& door, const Call& call, char* text, 
       say("%.*s takes %s", int(path.size()), path.data(), allowed_verbs(exchange.allowed).c_str());
       return {Code::kUnimplemented, {.plain_status = 405}};
     case Fault::kPath:
+      if (door.grpc.methods.find(exchange.request.path) >= 0) {
+        say("%.*s is a method of gRPC, which needs HTTP/2", int(path.size()), path.data());
+        return {Code::kUnimplemented, {.plain_status = 505}};
+      }
       say("there is no route %.*s", int(path.size()), path.data());
       return {Code::kNotFound};
     case Fault::kEncoding:

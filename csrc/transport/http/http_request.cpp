@@ -1,6 +1,5 @@
 #include "transport/http/http_request.h"
 
-#include <cstdio>
 #include <ctime>
 #include <iterator>
 #include <utility>
@@ -36,10 +35,32 @@ constexpr std::pair<u16, std::string_view> kReasons[] = {
     {501, "Not Implemented"},
     {503, "Service Unavailable"},
     {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
 };
-// By StatusCode.
-constexpr u16 kStatuses[kStatusCodes] = {200, 499, 500, 400, 504, 404, 409, 403, 429,
-                                         400, 409, 400, 501, 500, 503, 500, 401};
+// Those that are not here are 500.
+constexpr std::pair<StatusCode, u16> kStatuses[] = {
+    {StatusCode::kOk, 200},
+    {StatusCode::kCancelled, 499},
+    {StatusCode::kInvalidArgument, 400},
+    {StatusCode::kFailedPrecondition, 400},
+    {StatusCode::kOutOfRange, 400},
+    {StatusCode::kDeadlineExceeded, 504},
+    {StatusCode::kNotFound, 404},
+    {StatusCode::kAlreadyExists, 409},
+    {StatusCode::kAborted, 409},
+    {StatusCode::kPermissionDenied, 403},
+    {StatusCode::kResourceExhausted, 429},
+    {StatusCode::kUnimplemented, 501},
+    {StatusCode::kUnavailable, 503},
+    {StatusCode::kUnauthenticated, 401},
+};
+
+template <class Key, class Value, size_t kRows>
+Value looked_up(const std::pair<Key, Value> (&rows)[kRows], Key key, Value otherwise) {
+  for (const auto& [each, value] : rows)
+    if (each == key) return value;
+  return otherwise;
+}
 
 }  // namespace
 
@@ -61,13 +82,8 @@ bool find_content_type(std::string_view name, ContentType* type) {
   return false;
 }
 
-std::string_view reason_of(u16 status) {
-  for (const auto& [code, words] : kReasons)
-    if (code == status) return words;
-  return "Other";
-}
-
-u16 http_status_of(StatusCode code) { return kStatuses[u32(code)]; }
+std::string_view reason_of(u16 status) { return looked_up(kReasons, status, std::string_view("Other")); }
+u16 http_status_of(StatusCode code) { return looked_up(kStatuses, code, u16(500)); }
 
 void write_error_text(const HttpError& error, HttpErrorBody& body) {
   body.text = "{\"error\":";
@@ -85,9 +101,6 @@ void append_json_string(std::string& out, std::string_view given) {
 
 namespace {
 constexpr u64 kLookNs = 250'000'000;
-
-constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 }  // namespace
 
 std::string_view http_date(u64 now_ns) {
@@ -99,9 +112,7 @@ std::string_view http_date(u64 now_ns) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
-  bytes = size_t(std::snprintf(text, sizeof text, "%s, %02d %s %04d %02d:%02d:%02d GMT", kDays[parts.tm_wday],
-                               parts.tm_mday, kMonths[parts.tm_mon], parts.tm_year + 1900, parts.tm_hour, parts.tm_min,
-                               parts.tm_sec));
+  bytes = std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts);  // nothing sets another locale
   return {text, bytes};
 }
 

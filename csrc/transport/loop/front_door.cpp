@@ -45,7 +45,7 @@ void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
   }
   std::unique_ptr<Channel> channel;
   if (net.tls && entrance != Entrance::kInternal) {
-    channel = std::make_unique<TlsChannel>(fd, net.tls, entrance);
+    channel = std::make_unique<TlsChannel>(fd, net.tls);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
@@ -56,11 +56,8 @@ void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
 }
 
 std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, SessionProtocol protocol) {
-  const bool plain = connection.entrance() == Entrance::kHttp;
-  if (plain && protocol != SessionProtocol::kHttp2)
-    return std::make_unique<Http1Session>(*this, connection, protocol == SessionProtocol::kUnknown);
-  const auto carries = plain ? Http2Session::Carries::kPlain : Http2Session::Carries::kGrpc;
-  auto session = std::make_unique<Http2Session>(*this, connection, carries, protocol == SessionProtocol::kHttp2);
+  if (protocol == SessionProtocol::kHttp1) return std::make_unique<Http1Session>(*this, connection);
+  auto session = std::make_unique<Http2Session>(*this, connection);
   if (!session->begin(http2_callbacks_)) return nullptr;
   return session;
 }
@@ -83,7 +80,7 @@ HeaderId FrontDoor::add_header(std::string_view name, std::string_view value) {
 
 // ---- other threads
 
-void FrontDoor::post(Command command) {
+void FrontDoor::post(std::function<void()> command) {
   {
     std::lock_guard lock(commands_mutex_);
     commands_.push_back(std::move(command));
@@ -93,30 +90,12 @@ void FrontDoor::post(Command command) {
 }
 
 void FrontDoor::take_commands() {
-  std::vector<Command> commands;
+  std::vector<std::function<void()>> commands;
   {
     std::lock_guard lock(commands_mutex_);
     commands.swap(commands_);
   }
-  for (const Command& command : commands) {
-    switch (command.kind) {
-      case Command::Kind::kStop:
-        net.drain.stopping = true;
-        break;
-      case Command::Kind::kDrain:
-        start_drain(command.grace_ns);
-        break;
-      case Command::Kind::kServing:
-        grpc.health.set_all(grpc.methods, command.serving);
-        break;
-      case Command::Kind::kTls:
-        net.tls = command.tls;
-        break;
-      case Command::Kind::kTokens:
-        change_tokens(command.tokens);
-        break;
-    }
-  }
+  for (const auto& command : commands) command();
 }
 
 // Streams that are open end with their token. Other calls have had their one request, and end by themselves.
@@ -222,11 +201,9 @@ void FrontDoor::wait() {
 }
 
 void FrontDoor::dispatch(u64 key, u32 events) {
+  if (key >= listener_key(0) && key < listener_key(kListeners))
+    return net.listeners[key - listener_key(0)].accept_some();
   switch (key) {
-    case listener_key(Entrance::kGrpc):
-    case listener_key(Entrance::kHttp):
-    case listener_key(Entrance::kInternal):
-      return net.listeners[key - listener_key(Entrance::kGrpc)].accept_some();
     case kWakeKey:
       return clear_eventfd(net.poller.fds.wake);
     case kEventKey:

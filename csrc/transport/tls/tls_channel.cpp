@@ -152,8 +152,7 @@ class HelloGauge {
   bool is_handshake_ = false;
 };
 
-TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context, Entrance entrance)
-    : Channel(fd), context_(std::move(context)), entrance_(entrance) {}
+TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context) : Channel(fd), context_(std::move(context)) {}
 
 TlsChannel::~TlsChannel() { SSL_free(ssl_); }
 
@@ -181,8 +180,8 @@ int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u
     }
     return false;
   };
-  if (choose(kH2) || (channel.entrance_ == Entrance::kHttp && choose(kHttp11))) return SSL_TLSEXT_ERR_OK;
-  channel.other_protocol_ = true;
+  if (choose(kH2) || choose(kHttp11)) return SSL_TLSEXT_ERR_OK;
+  channel.failure_ = "the client offers neither h2 nor http/1.1 by ALPN";
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
@@ -251,8 +250,7 @@ Handshake TlsChannel::advance_handshake() {
     const u8* protocol;
     unsigned bytes;
     SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
-    if (bytes == 0 && entrance_ != Entrance::kHttp) return Handshake::kNoProtocol;
-    protocol_ = bytes == kH2.size() ? SessionProtocol::kHttp2 : SessionProtocol::kHttp1;
+    if (bytes) protocol_ = bytes == kH2.size() ? SessionProtocol::kHttp2 : SessionProtocol::kHttp1;
     if (const X509* certificate = SSL_get0_peer_certificate(ssl_)) certificate_ = subject_of(*certificate);
     established_ = true;
     return Handshake::kDone;
@@ -265,27 +263,27 @@ Handshake TlsChannel::advance_handshake() {
     case SSL_ERROR_WANT_READ:
       return Handshake::kAgain;
     case SSL_ERROR_SSL:
-      return failed();
+      failure_ = reason();
+      return Handshake::kFailed;
     default:
       return Handshake::kGone;
   }
 }
 
-Handshake TlsChannel::failed() {
-  if (other_protocol_) return Handshake::kNoProtocol;
+const char* TlsChannel::reason() {
   switch (ERR_GET_REASON(ERR_peek_last_error())) {
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return Handshake::kNoCertificate;
+      return "the client shows no certificate, and --tls-client-ca asks for one";
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return Handshake::kWrongCertificate;
+      return "the client's certificate is not one that --tls-client-ca trusts";
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-      return Handshake::kNotTrusted;
+      return "the client does not trust this server's certificate";
     default:
-      if (const char* text = ERR_reason_error_string(ERR_peek_last_error())) failure_ = text;
-      return Handshake::kFailed;
+      const char* text = ERR_reason_error_string(ERR_peek_last_error());
+      return text ? text : "";
   }
 }
 
