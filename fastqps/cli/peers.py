@@ -10,7 +10,6 @@ A key is a flag of the other server, with a word behind it where it takes a valu
 from __future__ import annotations
 
 OUT = "leave it out"
-_HTTP = {"--port PORT": "--http-port {}"}  # their port speaks HTTP, ours of this name gRPC
 _KEY = {"--api-key KEY": "--auth-token-file FILE"}  # a key on a command line is seen by every user of the machine
 _TOKEN = "set HF_TOKEN in the environment"
 _NAMES = {"--served-model-name NAME": "NAME=MODEL", "--revision REVISION": "MODEL@REVISION"}
@@ -30,7 +29,6 @@ _NO_CHAT = f"chats and tools are not served; {OUT}"
 
 PEERS: dict[str, dict[str, str]] = {
     "vLLM": {
-        **_HTTP,
         **_KEY,
         **_NAMES,
         "--max-model-len N": "--max-input-tokens {}",
@@ -67,7 +65,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--ssl-ca-certs FILE": "--tls-client-ca {}",
         "--uvicorn-log-level LEVEL": "--log-level {}",
         "--disable-uvicorn-access-log": f"there is none without --access-log; {OUT}",
-        "--uds PATH": "a server listens on TCP ports alone: --http-port",
+        "--uds PATH": "a server listens on TCP ports alone: --port",
         "--allowed-origins ORIGINS": "--cors on",
         "--root-path PATH": _PROXY,
         "--otlp-traces-endpoint URL": "--otlp-endpoint {}",
@@ -78,10 +76,9 @@ PEERS: dict[str, dict[str, str]] = {
         "--tool-call-parser NAME": _NO_CHAT,
     },
     "TEI": {
-        **_HTTP,
         **_KEY,
         **_NAMES,
-        "-p PORT": "--http-port {}",
+        "-p PORT": "--port {}",
         "--model-id MODEL": "--model {}",
         "--hostname ADDRESS": "--host {}",
         "--prometheus-port PORT": "--admin-port {}",
@@ -105,7 +102,6 @@ PEERS: dict[str, dict[str, str]] = {
         "--cors-allow-origin ORIGIN": "--cors on",
     },
     "SGLang": {
-        **_HTTP,
         **_KEY,
         **_NAMES,
         "--model-path MODEL": "--model {}",
@@ -139,7 +135,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--attention-backend NAME": f"--kernels says whose operations run beside the products; {OUT}",
         "--disable-cuda-graph": f"steps are captured on GPUs, and cannot be otherwise; {OUT}",
         "--skip-server-warmup": f"a server is ready once each dispatcher has run a step; {OUT}",
-        "--grpc-mode": f"gRPC is always served, on --port; {OUT}",
+        "--grpc-mode": f"every port serves gRPC, too; {OUT}",
         "--log-level-http LEVEL": "--log-level {}",
         "--log-requests": f"texts are never logged; --access-log 1 logs calls; {OUT}",
         "--enable-metrics": f"metrics are always served, on --admin-port; {OUT}",
@@ -196,11 +192,10 @@ PEERS: dict[str, dict[str, str]] = {
         "--log-warning BOOL": f"--log-level says what is logged; {OUT}",
         "--log-error BOOL": f"--log-level says what is logged; {OUT}",
         "--allow-sagemaker BOOL": _ALWAYS,
-        "--sagemaker-port PORT": "--http-port {}",
+        "--sagemaker-port PORT": "--port {}",
         "--log-file FILE": "logs go to stderr: 2> FILE",
     },
     "infinity": {
-        **_HTTP,
         **_KEY,
         **_NAMES,
         "--model-id MODEL": "--model {}",
@@ -228,7 +223,6 @@ PEERS: dict[str, dict[str, str]] = {
         "--redirect-slash PATH": _PROXY,
     },
     "llama.cpp": {
-        **_HTTP,
         **_KEY,
         "-m FILE": _GGUF,
         "-hf REPOSITORY": _GGUF,

@@ -92,7 +92,7 @@ def settings_file(loaded: Loaded, head: Sequence[str]) -> str:
 def _toml(setting: Setting, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if setting.meaning.kind in ("count", "ratio") and value is not None:
+    if setting.meaning.kind in ("count", "ratio") and value is not None and setting.format(value) != "off":
         return str(value)
     if setting.meaning.kind == "texts":
         return json.dumps(value, ensure_ascii=False)

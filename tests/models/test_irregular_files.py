@@ -13,19 +13,18 @@ from safetensors.numpy import save_file
 
 from fastqps.architectures.tensor_files import load_tensors
 from fastqps.bench.measure.workload import read_texts
-from fastqps.bench.results.result import read_result
 from fastqps.config import sources
 from fastqps.devices.profile_file import load_profile
 from fastqps.dispatcher.stored_steps import Circumstances, read_choice
 from fastqps.errors import FastqpsError
 from fastqps.files.regular import open_regular, read_regular
-from fastqps.models.files.json_files import read_json
+from fastqps.models.files.reading import read_json
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import content_of, ids_of_tokens
-from fastqps.process.credential_files import read_credential
+from fastqps.process.credentials import read_credential
 from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.model_options import read_prefixes
 from fastqps.telemetry.capacity import read_capacity
@@ -89,7 +88,6 @@ READERS: dict[str, Reader] = {
     "configuration": lambda path: sources.load({}, {}, str(path)),
     "capacity": lambda path: read_capacity(str(path)),
     "prefix": lambda path: read_prefixes([str(path)], []),
-    "result of the bench": read_result,
     "texts of the bench": read_texts,
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
     "step size": lambda path: read_choice(path, Circumstances("", "", "", "", "", 1, 1, 1, True, 1, 1)),

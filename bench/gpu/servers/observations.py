@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.gpu.sampler import describe as describe_clocks
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import BenchError
-from fastqps.telemetry.fetch import fetch
+from fastqps.telemetry.live.remote import fetch
 
 FETCH_S = 10.0
 REFUSED = "RESOURCE_EXHAUSTED"
@@ -30,9 +30,9 @@ def start_stages(admin: str) -> str:
 
 
 def brief(point: Point) -> dict[str, Any]:
-    """A point without what is long: histograms, spectra, timelines."""
+    """A point without what is long: spectra, timelines."""
     fields = point.as_json()
-    for key in ("spectrum", "timeline", "histograms", "generator"):
+    for key in ("spectrum", "timeline", "generator"):
         fields.pop(key, None)
     return fields | {"by_second": [round(rate) for rate in by_second(point)]}
 

@@ -24,22 +24,22 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 KEY = "--auth-token-file FILE"
 # Whose user; what stands behind the program's name; the command that serves, which the line gives, or the same one.
 TYPED: list[tuple[str, str, str]] = [
-    ("TEI", "--model-id org/bert --revision v2 --port 8080", "serve org/bert@v2 --http-port 8080"),
+    ("TEI", "--model-id org/bert --revision v2 --port 8080", "serve org/bert@v2 --port 8080"),
     (
         "TEI",
         "--model-id org/bert --auto-truncate --api-key k",
         "serve org/bert --auto-truncate on --auth-token-file FILE",
     ),
     ("TEI", "--model-id org/bert --max-client-batch-size 64", "serve org/bert --max-request-items 64"),
-    ("TEI", "serve --model-id=org/bert --pooling cls -p 80", "serve org/bert --http-port 80"),
+    ("TEI", "serve --model-id=org/bert --pooling cls -p 80", "serve org/bert --port 80"),
     ("vLLM", "serve org/bert", "serve org/bert"),
-    ("vLLM", "serve org/bert --port 8001 --dtype auto", "serve org/bert --port 8001 --dtype auto"),
+    ("vLLM", "serve org/bert --port 8000 --dtype auto", "serve org/bert --port 8000 --dtype auto"),
     ("vLLM", "serve org/bert --max-model-len 99 -tp 2", "serve org/bert --max-input-tokens 99"),
     ("vLLM", "serve org/bert --served-model-name b --max-num-seqs 8", "serve b=org/bert --max-running 8"),
     ("vLLM", "--model org/bert --host ::1", "serve --model org/bert --host ::1"),
-    ("SGLang", "--model-path org/bert --port 30000 --is-embedding", "serve org/bert --http-port 30000"),
+    ("SGLang", "--model-path org/bert --port 30000 --is-embedding", "serve org/bert --port 30000"),
     ("infinity", "v2 --model-id org/bert", "serve org/bert"),
-    ("infinity", "v2 --model-id org/bert --model-id org/b --port 7997", "serve org/bert org/b --http-port 7997"),
+    ("infinity", "v2 --model-id org/bert --model-id org/b --port 7997", "serve org/bert org/b --port 7997"),
     ("Triton", "--model-repository=/models", "serve NAME=/models/NAME"),
     (
         "Triton",

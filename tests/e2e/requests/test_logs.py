@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 from collections.abc import Callable, Sequence
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,10 @@ def knock(server: Server, post: Poster) -> None:
             for metadata in (secret, (("authorization", TOKEN + TEXT),), ()):
                 with contextlib.suppress(grpc.RpcError):
                     ask(server, path, message, metadata)
-    with contextlib.suppress(OSError, HTTPException):  # a port that is for gRPC
-        HTTPConnection(server.address, timeout=PATIENCE_S).request("GET", f"/{TEXT}", headers=good)
+    host, port = server.address.split(":")
+    with socket.create_connection((host, int(port)), PATIENCE_S) as tls:
+        tls.sendall(b"\x16\x03\x01" + TEXT.encode() * 99)
+        tls.recv(1)
 
 
 def ask(server: Server, path: str, message: bytes, metadata: Sequence[tuple[str, str]]) -> None:
@@ -76,7 +78,7 @@ def test_json_lines_have_nothing_of_a_client(serve: Callable[..., Server], tmp_p
         return any(line.keys() >= FIELDS | CALL for line in calls(server))
 
     until(has_line, "a line of an answered call")  # the first ones may find no room
-    until(lambda: "which is for gRPC" in server.log(), "a line of a front door")
+    until(lambda: "a TLS client speaks" in server.log(), "a line of a front door")
     server.stop()
     lines = [json.loads(line) for line in server.lines]
     assert not [line for line in server.lines if TOKEN in line or TEXT in line]
