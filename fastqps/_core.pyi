@@ -55,7 +55,6 @@ IDLES: tuple[str, ...]
 START_STAGES: tuple[str, ...]
 TRANSPORT_COUNTERS: tuple[str, ...]
 COUNTERS: tuple[CounterRow, ...]
-DOORS_MAX: int
 DISPATCHERS_MAX: int
 MODELS_MAX: int
 GENERATIONS: int
@@ -112,9 +111,6 @@ class Sizes:
 class SegmentPlan:
     total_bytes: Final[int]
     slot_stride: Final[int]
-    slots_bytes: Final[int]
-    rings_bytes: Final[int]
-    layout_hash: Final[int]
 
 class DoorState:
     tokenizers: Final[list[int]]
@@ -131,14 +127,11 @@ class DoorState:
 class DispatcherState:
     pid: Final[int]
     epoch: Final[int]
-    dead_epoch: Final[int]
     route: Final[int]
     device: Final[int]
     ready: Final[bool]
     heartbeat_ns: Final[int]
     step_started_ns: Final[int]
-    step_usual_ns: Final[int]
-    items_done: Final[int]
     steps_done: Final[int]
     running: Final[int]
     canary_since_ns: Final[int]
@@ -268,7 +261,6 @@ class Segment:
     def __init__(self, fd: int) -> None: ...
     sizes: Final[Sizes]
     total_bytes: Final[int]
-    boot_id: Final[str]
     phase: Final[str]
     def lock(self) -> bool: ...
     def set_phase(self, phase: str, drain_deadline_ns: int = 0) -> None: ...
@@ -531,7 +523,6 @@ class CudaGraph:
     max_tokens: Final[int]
     max_items: Final[int]
     steps: Final[int]
-    usual_ns: Final[int]
 
 class CudaLane:
     @staticmethod
@@ -643,7 +634,6 @@ def mean_bags(
     skipped_id: int = 0xFFFFFFFF,
 ) -> None: ...
 
-INT8_MULTIPLE: int
 INT8_INPUTS_MAX: int
 
 class Int8Matrix:

@@ -1,7 +1,7 @@
 // The rows of contract/options.h for Python.
 #include "contract/options.h"
 
-#include <vector>
+#include <pybind11/stl.h>
 
 #include "bind/bind.h"
 
@@ -59,9 +59,7 @@ void register_options(py::module_& m) {
   };
   each_option(kGenerateOptions, add);
   each_option(kOutputOptions, add);
-  py::tuple options(rows.size());
-  for (size_t i = 0; i < rows.size(); i++) options[i] = rows[i];
-  m.attr("OPTIONS") = options;
+  m.attr("OPTIONS") = py::tuple(py::cast(rows));
 }
 
 }  // namespace fastqps::bind

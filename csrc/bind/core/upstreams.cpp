@@ -102,9 +102,8 @@ void register_upstreams(py::module_& m) {
       .def_readonly("wire", &UpstreamTotals::wire)
       .def_readonly("queue", &UpstreamTotals::queue)
       .def_readonly("device", &UpstreamTotals::device);
-  py::tuple states(std::size(kUpstreamStateNames) - 1);
-  for (size_t i = 1; i < std::size(kUpstreamStateNames); i++) states[i - 1] = py::str(kUpstreamStateNames[i]);
-  m.attr("UPSTREAM_STATES") = states;
+  m.attr("UPSTREAM_STATES") =
+      py::tuple(py::cast(std::vector<std::string>(std::begin(kUpstreamStateNames) + 1, std::end(kUpstreamStateNames))));
 }
 
 }  // namespace fastqps::bind
