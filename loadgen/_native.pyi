@@ -8,14 +8,11 @@ layout; all are 0 when the count is 0.
 
 **Outcomes.** Every arrival ends in exactly one count, under one of these names:
 
-* the 17 of gRPC (``OK`` … ``UNAUTHENTICATED``): ``grpc-status`` of trailers or of a trailers-only answer, or the
-  answer's own status field (``status_field``) when the call itself was OK;
+* the 17 of gRPC (``OK`` … ``UNAUTHENTICATED``): ``grpc-status`` of trailers or of a trailers-only answer;
 * ``BAD_STATUS`` a grpc-status that is no number of 0 to 16; ``NO_STATUS`` the answer ended without one;
 * ``HTTP_<code>`` an HTTP status other than 200 without a grpc-status;
 * ``BAD_ANSWER`` status OK, but the frames of the answer are broken or compressed, or a unary call got no message or
   several;
-* ``NO_ANSWER`` bidi: the stream ended with OK, this request was not answered;
-* ``WRONG_ID`` the answer carries another request's id (unary and server-stream with both id fields given);
 * ``RST_<NAME>`` the server reset the stream, with the name of the HTTP/2 error code (``RST_REFUSED_STREAM``, …; unknown
   codes: ``RST_UNKNOWN``);
 * ``GOAWAY`` the server said GOAWAY and did not process this call;
@@ -67,7 +64,6 @@ class Interval(TypedDict):
 
 class Sample(TypedDict):
     payload: int  # index of the payload that was sent
-    request_id: int  # the id written into the request, 0 without ``request_id_field``
     answer: bytes
     """The answer's message (server-stream: the messages one behind the other, each with its five bytes of gRPC
     frame)."""
@@ -116,7 +112,7 @@ class Result(TypedDict):
     sent_in_window: int  # calls written within the measured window: over its length, the achieved rate of sends
     ok_in_window: int  # calls that ended OK within the measured window: over its length, the rate of good answers
     response: Histogram
-    """Measured calls that ended OK: from the intended time to the end of the answer (its trailers; bidi: its message).
+    """Measured calls that ended OK: from the intended time to the end of the answer (its trailers).
     Closed loop: from the moment at which the call was made. response = lateness + service for each call."""
     service: Histogram  # the same calls from the moment at which the last byte of the request was handed to the socket
     response_failed: Histogram
@@ -135,15 +131,10 @@ class Result(TypedDict):
     empty_answers: int  # measured calls that ended OK with a message of no bytes (or, server-stream, without a message)
     waiting_max: int  # most arrivals that were due and not sent at one time, over all threads' own maxima, added up
     in_flight_max: int  # the same for calls that were sent and not ended
-    wrong_ids: int
-    """bidi: answers with an id that no open request has and that none had that was given up (see late_answers)."""
-    late_answers: int  # bidi: answers to requests that had been given up
     checked: int  # answers compared with ``expected`` …
     wrong: int  # … and those that differed
     samples: list[Sample]
     calls: CallRecords  # empty without ``record_calls``, and in a closed loop
-    stream_outcomes: dict[str, int]
-    """bidi: how the streams ended, those of the regular end (OK) included. Else empty."""
     connections: list[ConnectionResult]
     threads: list[ThreadResult]
 
@@ -166,12 +157,7 @@ class Engine:
         streams: int = 100,
         threads: int = 1,
         cpus: Sequence[int] | None = None,
-        call: Literal["unary", "server-stream", "bidi"] = "unary",
-        stream_in_flight: int = 256,
-        request_id_field: int = 0,
-        response_id_field: int = 0,
-        timeout_field: int = 0,
-        status_field: Sequence[int] = (),
+        call: Literal["unary", "server-stream"] = "unary",
         grace_ns: int = 5_000_000_000,
         expected: Sequence[bytes] | None = None,
         samples_max: int = 0,
@@ -189,18 +175,11 @@ class Engine:
         headers: further request headers, after the usual ones of gRPC; names in lower case.
         payloads: serialized messages without frames; at least one. Empty bytes are a valid message.
         connections: in all; at least ``threads``. Thread t has those with index % threads == t.
-        streams: most calls open at a time per connection (open loop); bidi: long-lived streams per connection.
+        streams: most calls open at a time per connection (open loop).
         threads: arrivals are dealt to them in turn, arrival i to thread i % threads.
         cpus: one CPU per thread, or None: not pinned.
-        stream_in_flight: bidi: most unanswered requests per stream.
-        request_id_field: number of a varint field (1 to 2**29 - 1) of the request; each request gets an id of its own
-            there, appended to the payload (the last value of a field holds). 0: none. bidi: needed, and
-            response_id_field too.
-        response_id_field: number of the varint field of the answer that repeats the id.
-        timeout_field: number of a varint field of the request that gets the time left until the deadline, in µs.
-        status_field: path of field numbers to a varint in the answer that holds a gRPC code, (6, 1) for 6.1; absent: 0.
         grace_ns: how long calls that are open may take after the last arrival, or after ``stop``.
-        expected: for each payload the bytes of its right answer. (Not with ids, which change the answer.)
+        expected: for each payload the bytes of its right answer.
         samples_max, sample_every: keep about one in ``sample_every`` OK answers, at most ``samples_max`` of them, over
             all threads; at most 64 MiB in all.
         record_calls: keep the times of each measured call of an open loop: 24 bytes a call.
@@ -245,8 +224,8 @@ class Engine:
         """Closed loop: ``in_flight`` calls are always open, spread evenly over all connections, for ``duration_ns``.
         Measured: what ends in [measure_from_ns, duration_ns).
 
-        payload_index: order in which payloads are sent, again and again. ``streams`` does not count here
-        (unary, server-stream); bidi: in_flight ≤ connections × streams × stream_in_flight. Raises like ``start``.
+        payload_index: order in which payloads are sent, again and again. ``streams`` does not count here.
+            Raises like ``start``.
         """
 
     def poll(self) -> list[Interval]:
@@ -267,7 +246,7 @@ class Server:
 
     Each request message is one job. Jobs go through one queue and one server, first come first served, in virtual time:
     a job that arrives at t ends at max(t, end of the job before) + ``service_ns``, and is answered then; waiting costs
-    no CPU. Unary, server-stream and bidi calls all work: a message is answered by ``messages`` messages, and the
+    no CPU. Calls of all kinds work: a message is answered by ``messages`` messages, and the
     trailers follow when the client has closed its side and all jobs of the call are answered.
     """
 

@@ -10,7 +10,7 @@
 
 namespace loadgen {
 
-enum class CallKind { kUnary, kServerStream, kBidi };
+enum class CallKind { kUnary, kServerStream };
 
 struct Options {
   std::string host;
@@ -23,9 +23,6 @@ struct Options {
   u32 connections = 1, streams = 100, threads = 1;
   std::vector<int> cpus;  // empty: not pinned
   CallKind call = CallKind::kUnary;
-  u32 stream_in_flight = 256;
-  u32 request_id_field = 0, response_id_field = 0, timeout_field = 0;
-  std::vector<u32> status_field;
   i64 deadline_grace_ns = 100 * kMillisecond, grace_ns = 5 * kSecond;
   std::vector<std::string> expected;  // empty, or one per payload
   u32 samples_max = 0, sample_every = 97;
@@ -42,11 +39,7 @@ struct Options {
     if (!expected.empty() && expected.size() != payloads.size()) return "expected must have one entry per payload";
     if (interval_ns < kMillisecond) return "interval_ns must be at least 1,000,000";
     if (sample_every < 1) return "sample_every must be at least 1";
-    if (call != CallKind::kBidi) return {};
-    if (!request_id_field || !response_id_field) return "bidi needs request_id_field and response_id_field";
-    const u64 per_thread = u64(connections + threads - 1) / threads * streams * stream_in_flight;
-    if (per_thread <= (1u << 19)) return {};
-    return "bidi: connections * streams * stream_in_flight must be at most 524,288 per thread";
+    return {};
   }
 };
 
@@ -69,11 +62,8 @@ struct Load {
       if (!deadlines.empty() && deadlines.size() != times.size()) return "deadline_ns must be as long as times_ns";
       return std::is_sorted(times.begin(), times.end()) ? "" : "times_ns is not sorted";
     }
-    const u64 calls = u64(options.connections) * options.streams * options.stream_in_flight;
     if (payload_index.empty()) return "payload_index is empty";
     if (in_flight < options.connections) return "in_flight must be at least connections";
-    if (options.call == CallKind::kBidi && in_flight > calls)
-      return "in_flight must be at most connections * streams * stream_in_flight";
     return {};
   }
 };

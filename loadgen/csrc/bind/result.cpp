@@ -26,7 +26,6 @@ py::list to_list(const std::vector<Sample>& samples) {
   for (const Sample& sample : samples) {
     py::dict entry;
     entry["payload"] = sample.payload;
-    entry["request_id"] = sample.request_id;
     entry["answer"] = py::bytes(sample.answer);
     found.append(entry);
   }
@@ -125,7 +124,6 @@ py::dict result_of(Engine& engine) {
   found["measure_until_ns"] = run.measure_until_ns;
   found["outcomes_all"] = outcomes_of(tally.outcomes_all);
   found["outcomes"] = outcomes_of(tally.outcomes);
-  found["stream_outcomes"] = outcomes_of(tally.stream_outcomes);
   for (const auto& [name, count] : kTallyCounts) found[name] = tally.*count;
   for (const auto& [name, time] : kTallyTimes) found[name] = to_dict(tally.*time);
   found["samples"] = to_list(tally.samples);

@@ -17,8 +17,6 @@ enum Outcome : u16 {
   kBadStatus = kGrpcCodes,
   kNoStatus,
   kBadAnswer,
-  kNoAnswer,
-  kWrongId,
   kReset,  // + the error code of HTTP/2, 0 to 13
   kResetUnknown = kReset + 14,
   kGoAway,
@@ -59,8 +57,6 @@ inline constexpr const char* kOutcomeNames[] = {
     "BAD_STATUS",
     "NO_STATUS",
     "BAD_ANSWER",
-    "NO_ANSWER",
-    "WRONG_ID",
     "RST_UNKNOWN",
     "GOAWAY",
     "PROTOCOL_ERROR",

@@ -12,7 +12,6 @@ namespace loadgen {
 
 struct Sample {
   u32 payload = 0;
-  u64 request_id = 0;
   std::string answer;
 };
 
@@ -51,11 +50,11 @@ inline void add(SparseCounts& to, const SparseCounts& from) {
 constexpr u64 kSampleBytesMax = 64 << 20;  // over all threads
 
 struct Tally {
-  OutcomeCounts outcomes_all{}, outcomes{}, stream_outcomes{};
+  OutcomeCounts outcomes_all{}, outcomes{};
   u64 due_all = 0, due = 0, sent = 0, sent_in_window = 0, ok_in_window = 0;
   Histogram response, service, response_failed, lateness, own_lateness, first_message, message_gap;
   u64 messages = 0, empty_answers = 0, waiting_max = 0, in_flight_max = 0;
-  u64 wrong_ids = 0, late_answers = 0, checked = 0, wrong = 0;
+  u64 checked = 0, wrong = 0;
   std::vector<Sample> samples;
   std::vector<CallRecord> calls;  // in the order of their ends
 
@@ -73,8 +72,6 @@ inline constexpr std::pair<const char*, u64 Tally::*> kTallyCounts[] = {
     {"empty_answers", &Tally::empty_answers},
     {"waiting_max", &Tally::waiting_max},
     {"in_flight_max", &Tally::in_flight_max},
-    {"wrong_ids", &Tally::wrong_ids},
-    {"late_answers", &Tally::late_answers},
     {"checked", &Tally::checked},
     {"wrong", &Tally::wrong},
 };
@@ -91,7 +88,6 @@ inline constexpr std::pair<const char*, Histogram Tally::*> kTallyTimes[] = {
 inline void Tally::merge(Tally& other) {
   add(outcomes_all, other.outcomes_all);
   add(outcomes, other.outcomes);
-  add(stream_outcomes, other.stream_outcomes);
   for (const auto& [name, count] : kTallyCounts) this->*count += other.*count;
   for (const auto& [name, time] : kTallyTimes) (this->*time).merge(other.*time);
   append(samples, other.samples);
