@@ -44,6 +44,7 @@ class DoorSettings(Settings):
     """The settings of a front door."""
 
     credentials_fd: int  # of a credentials.Vault
+    admin: str  # HOST:PORT of the admin port
     dtype: str  # of the models that are not static, for clients that ask
     repeatable: str  # whose products do not depend on the other rows of a step: of "all" models, "static" ones, "none"
     native: str  # JSON for the native front door, which alone knows its keys: csrc/contract/settings.h

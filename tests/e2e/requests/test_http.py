@@ -22,6 +22,7 @@ from nightly import nightly
 from raw import DATA, EH, ES, HEADERS, PREFACE, SETTINGS, block, frame
 from serving import PATIENCE_S, Server
 
+from fastqps import __version__
 from fastqps.cli import main
 
 TOKEN = "a-token-of-the-file"
@@ -117,6 +118,8 @@ def test_many_requests_of_one_connection(server: Server) -> None:
             assert get(connection, "/health") == (200, b"")
             assert get(connection, "/v1/models")[0] == 200
             assert get(connection, "/nothing") == (404, b'{"error":"there is no route /nothing"}')
+        assert get(connection, "/version") == (200, b'{"version":"%s"}' % __version__.encode())
+        assert b"\nfastqps_connections{" in get(connection, "/metrics")[1]
         connection.request("DELETE", "/v1/models", b"abc")
         response = connection.getresponse()
         assert response.status == 405 and response.headers["Allow"] == "GET, HEAD, OPTIONS"
