@@ -14,6 +14,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from certificates import Authority
@@ -22,7 +23,7 @@ from nightly import nightly
 from raw import DATA, EH, ES, HEADERS, PREFACE, SETTINGS, block, frame
 from serving import PATIENCE_S, Server
 
-from fastqps import __version__
+from fastqps import Client, __version__
 from fastqps.cli import main
 
 TOKEN = "a-token-of-the-file"
@@ -193,6 +194,19 @@ def test_every_port_speaks_every_protocol(
                 wrong.append((number, alpn, protocol, found))
             sock.close()
     assert not wrong
+
+
+@needs_curl
+def test_unix_socket(serve: Callable[..., Server], tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    server = serve(f"--port=unix:{path}", "--http-port=off")
+    assert server.address == f"unix:{path}"
+    with Client(server.address) as client:
+        assert client.embed(["a text"])
+    for flag, version in (("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")):
+        assert curl("--unix-socket", str(path), flag, "http://localhost/health") == (version, 200, "")
+    server.stop()
+    assert not path.exists()
 
 
 @needs_curl
