@@ -14,17 +14,6 @@ namespace fastqps {
 namespace bind {
 namespace {
 
-std::string hex(const u64 (&id)[2]) {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)id[0], (unsigned long long)id[1]);
-  return text;
-}
-
-// The bytes that create_segment allocates.
-struct SegmentPlan {
-  u64 total_bytes, slot_stride, slots_bytes, rings_bytes, layout_hash;
-};
-
 void register_sizes(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
       .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
@@ -48,28 +37,15 @@ void register_sizes(py::module_& m) {
       .def_readonly("answer_bytes", &Sizes::answer_bytes)
       .def_readonly("large_answers", &Sizes::large_answers)
       .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes)
-      .def_readonly("caller_bytes", &Sizes::caller_bytes)
-      .def_readonly("upstreams", &Sizes::upstreams)
+      .def_readonly("caller_bytes", &Sizes::caller_bytes, "Of an edge: CALLER_BYTES.")
+      .def_readonly("upstreams", &Sizes::upstreams, "Of an edge: 1.")
       .def_property_readonly("class_weights", [](const Sizes& sizes) {
         return std::tuple(sizes.class_weights[kHigh], sizes.class_weights[kNormal], sizes.class_weights[kLow]);
       });
-  py::class_<SegmentPlan>(m, "SegmentPlan", "What create_segment allocates, in bytes.")
-      .def_readonly("total_bytes", &SegmentPlan::total_bytes)
-      .def_readonly("slot_stride", &SegmentPlan::slot_stride)
-      .def_readonly("slots_bytes", &SegmentPlan::slots_bytes)
-      .def_readonly("rings_bytes", &SegmentPlan::rings_bytes)
-      .def_readonly("layout_hash", &SegmentPlan::layout_hash);
-  m.def(
-      "plan",
-      [](const Sizes& sizes) {
-        const Header h = Segment::plan(sizes);
-        return SegmentPlan{.total_bytes = h.total_bytes,
-                           .slot_stride = h.slot_stride,
-                           .slots_bytes = u64(sizes.doors) * sizes.all_slots() * h.slot_stride,
-                           .rings_bytes = h.stats - h.request_rings,
-                           .layout_hash = h.layout_hash};
-      },
-      "sizes"_a);
+  py::class_<Header>(m, "SegmentPlan", "What create_segment allocates, in bytes.")
+      .def_readonly("total_bytes", &Header::total_bytes)
+      .def_readonly("slot_stride", &Header::slot_stride);
+  m.def("plan", &Segment::plan, "sizes"_a);
 }
 
 const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting", Phase::kStarting},
@@ -81,6 +57,7 @@ const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting
 }  // namespace
 
 void register_segment(py::module_& m) {
+  SegmentClass segment(m, "Segment", "The mapped segment. Times are nanoseconds of now_ns().");
   register_sizes(m);
   register_processes(m);
   register_models(m);
@@ -110,7 +87,6 @@ void register_segment(py::module_& m) {
            }),
            py::kw_only(), "dispatchers"_a, "doors"_a);
 
-  SegmentClass segment(m, "Segment", "The mapped segment. Times are nanoseconds of now_ns().");
   segment
       .def(py::init([](int fd) {
              std::string error;
@@ -124,7 +100,6 @@ void register_segment(py::module_& m) {
       .def(
           "lock", [](const SegmentHandle& s) { return s.segment.lock(); },
           "Keeps its pages in memory as long as this process lives. False: the limit for locked memory is too low.")
-      .def_property_readonly("boot_id", [](const SegmentHandle& s) { return hex(s.segment.header().boot_id); })
       .def(
           "set_phase",
           [](const SegmentHandle& s, const std::string& phase, u64 drain_deadline_ns) {
@@ -152,26 +127,20 @@ void register_segment(py::module_& m) {
           "device"_a, "Since this was made, up to the last step that has ended.")
       .def_property_readonly("missed", &BusyUnion::missed, "Steps that were not counted: `update` came too late.");
 
-  auto names = [&m](const char* name, auto& all) {
-    py::tuple out(std::size(all));
-    for (size_t i = 0; i < std::size(all); i++) out[i] = py::str(all[i]);
-    m.attr(name) = out;
-  };
-  names("STAGES", kStageNames);
-  names("METHODS", kMethodNames);
-  names("REJECTS", kRejectNames);
-  names("CLASSES", kClassNames);
-  names("IDLES", kIdleNames);
-  names("START_STAGES", kStartStageNames);
-  names("TRANSPORT_COUNTERS", kTransportNames);
-  py::class_<CounterRow>(m, "CounterRow", "A counter without labels; `metric` is empty where the page has none.")
-      .def_readonly("name", &CounterRow::name)
-      .def_readonly("metric", &CounterRow::metric)
+  add_tuple<py::str>(m, "STAGES", kStageNames);
+  add_tuple<py::str>(m, "METHODS", kMethodNames);
+  add_tuple<py::str>(m, "REJECTS", kRejectNames);
+  add_tuple<py::str>(m, "CLASSES", kClassNames);
+  add_tuple<py::str>(m, "IDLES", kIdleNames);
+  add_tuple<py::str>(m, "START_STAGES", kStartStageNames);
+  add_tuple<py::str>(m, "TRANSPORT_COUNTERS", kTransportNames);
+  py::class_<CounterRow>(m, "CounterRow", "A counter without labels.")
+      .def_readonly("name", &CounterRow::name, "A key of ProcessStats.counters.")
+      .def_readonly("metric", &CounterRow::metric,
+                    "Without fastqps_ and _total; empty: the metrics page has no such row.")
       .def_readonly("help", &CounterRow::help)
-      .def_readonly("scale", &CounterRow::scale);
-  py::tuple counters(std::size(kCounters));
-  for (size_t i = 0; i < std::size(kCounters); i++) counters[i] = kCounters[i];
-  m.attr("COUNTERS") = counters;
+      .def_readonly("scale", &CounterRow::scale, "From the counter's unit to the metric's.");
+  add_tuple<CounterRow>(m, "COUNTERS", kCounters);
   m.attr("DOORS_MAX") = kDoorsMax;
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;
