@@ -95,7 +95,7 @@ python_packages() {
     if [ "$(uname -m)" = x86_64 ] && ! "$VENV/bin/python" -c 'import triton' 2>/dev/null; then
         "$VENV/bin/pip" install -q triton==3.6.0
     fi
-    # Without isolation: the build uses the two packages above, and torch stays as it is.
+    # Without isolation: the build uses the packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e .
     "$VENV/bin/pip" install -q --no-build-isolation --no-deps -e client
     # What only tests and benchmarks use is compiled where it is imported: most of it never is.
@@ -109,7 +109,7 @@ python_packages() {
 PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv}
 # Other targets of make call this without TORCH: they must not replace the torch that was chosen.
 TORCH=${TORCH:-$(cat "$VENV/fastqps-torch" 2>/dev/null || echo torch==2.13.0)}
-BUILD_TOOLS="setuptools>=77 pybind11>=2.13"
+BUILD_TOOLS="setuptools>=77 pybind11>=3.0 pybind11-stubgen==3.0.0"
 build=("$VENV/bin/python" setup.py -q build_ext --inplace)
 mkdir -p build
 system_packages
