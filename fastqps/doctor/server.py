@@ -11,9 +11,9 @@ from typing import Any
 from fastqps.config import decide, load
 from fastqps.config.settings import OFF, Config
 from fastqps.devices.dtypes import resolve_dtype
+from fastqps.doctor import Finding
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.host import machine
-from fastqps.host.finding import Finding
 from fastqps.models import ModelCard
 from fastqps.models.cards import deciding_files
 from fastqps.models.files.tensors import read_tensors
@@ -91,4 +91,5 @@ def _ports(config: Config) -> Iterator[Finding]:
             except ConfigError as error:
                 yield Finding(f"serve: {setting}", str(error), "lack")
             else:
-                yield Finding(f"serve: {setting}", f"{host}:{port or 'any'} is free")
+                where = port if isinstance(port, str) else f"{host}:{port or 'any'}"
+                yield Finding(f"serve: {setting}", f"{where} is free")

@@ -7,7 +7,7 @@ from google.protobuf.descriptor import FieldDescriptor as Field
 
 from fastqps._core import OPTIONS, OptionRow
 from fastqps.api import request
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute

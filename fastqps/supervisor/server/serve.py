@@ -20,10 +20,9 @@ from fastqps.config.settings import OFF
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
-from fastqps.process.credential_files import UpstreamFiles
-from fastqps.supervisor.credentials.files import CredentialFiles
+from fastqps.process.credentials import UpstreamFiles
+from fastqps.supervisor.credentials.files import CredentialFiles, exposures
 from fastqps.supervisor.credentials.watch import CredentialWatch
-from fastqps.supervisor.exposure import exposures
 from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -70,7 +69,7 @@ def serve(config: Config, notes: Sequence[str] = ()) -> int:
 
         say(*notes, tracing_note)
         server = make_plan(config)
-        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
+        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http, address(admin))))
         say(_describe(server, shared), *exposures(config))
         for card in server.cards:
             for warning in card.warnings:

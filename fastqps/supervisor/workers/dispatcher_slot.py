@@ -18,8 +18,7 @@ from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.restarts import RestartBudget
-from fastqps.supervisor.workers.worker_slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import RestartBudget, WorkerSlot
 
 MISSES_MAX = 3
 MISS_NS_MIN = 1_000_000_000  # the least patience: on a busy machine a process may wait for its core
@@ -85,10 +84,6 @@ class DispatcherSlot(WorkerSlot):
     @property
     def title(self) -> str:
         return f"dispatcher {self.index} ({self.device.label})"
-
-    @property
-    def program(self) -> str:
-        return "edge" if self.server.config.device == REMOTE else self.role
 
     @property
     def line(self) -> DispatcherState:
@@ -162,7 +157,8 @@ class DispatcherSlot(WorkerSlot):
         config, holder = self.server.config, self._holder()
         assert self.generation  # not empty
         room = self.generation.room
-        common = self._common(parent_pid, () if self.on_trial else self._cpus())
+        cpus = () if self.on_trial else self._cpus()
+        common = self.shared.settings(self.index, self.title, parent_pid, cpus)
         common |= {"epoch": self.epoch, "route": self.route}
         if config.device == REMOTE:
             return EdgeSettings(
