@@ -92,7 +92,8 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pyproject.toml": (("tests/package",), ()),
     "packages.apt": (("tests/k8s",), ()),
     "tools/": ((), ()),
-    "docs/": ((), ()),
+    "docs/": (("tests/e2e/protocols/test_documented_commands.py",), ()),
+    "README.md": (("tests/e2e/protocols/test_documented_commands.py",), ()),
     "tests/": ((), ()),
     "": ((), ()),  # prose and rules of the project: the smoke set
 }
