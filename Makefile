@@ -197,7 +197,7 @@ dashboard: ## write Grafana's dashboard again, after a change in k8s/panels.py
 	$(BIN)/python k8s/dashboard.py
 
 results-table: ## write the README's table from bench/results again
-	$(BIN)/python -m bench.readme
+	$(BIN)/python -m bench.pages.readme
 
 # The compiler is older than the runtime on purpose: generated code works with its own protobuf and grpcio or newer.
 PROTOC := build/protoc/bin/python
