@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit dashboard wheel arm64
+.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit dashboard docs wheel arm64
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -195,6 +195,16 @@ wheel: setup ## wheels of fastqps and fastqps-client in dist/, repaired for this
 
 dashboard: ## write Grafana's dashboard again, after a change in k8s/panels.py
 	$(BIN)/python k8s/dashboard.py
+
+DOCS_ENV := build/docs-env
+$(DOCS_ENV)/made: docs/requirements.txt
+	$(PYTHON) -m venv --clear $(DOCS_ENV)
+	$(DOCS_ENV)/bin/pip install -q -r $<
+	touch $@
+docs: $(DOCS_ENV)/made ## the site of the documentation, into build/site; every link in it leads somewhere
+	rm -rf build/site-pages && mkdir -p build/site-pages
+	git ls-files -z '*.md' docs/images | xargs -0 cp --parents -t build/site-pages
+	NO_MKDOCS_2_WARNING=1 $(DOCS_ENV)/bin/mkdocs build --strict
 
 results-table: ## write the README's table from bench/results again
 	$(BIN)/python -m bench.readme

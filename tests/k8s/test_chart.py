@@ -16,6 +16,8 @@ import yaml
 from builds import K8S, Object, every, one, overlay, settings
 from test_manifests import VERSIONS, keyed, read, validate
 
+import fastqps
+
 HELM = shutil.which("helm", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 pytestmark = [pytest.mark.compute, pytest.mark.skipif(not HELM, reason="no helm, which make setup installs on x86-64")]
 
@@ -115,5 +117,5 @@ def test_a_wrong_value_is_refused(value: dict[str, Any], tmp_path: Path) -> None
 def test_a_package_has_the_files_that_links_lead_to(tmp_path: Path) -> None:
     assert helm("lint", "--strict", K8S / "chart").returncode == 0
     assert helm("package", K8S / "chart", "--destination", tmp_path).returncode == 0
-    (chart,) = tmp_path.glob("fastqps-*.tgz")
+    chart = tmp_path / f"fastqps-{fastqps.__version__}.tgz"
     assert rendered(tmp_path, chart, components=["monitoring"]) == rendered(tmp_path, components=["monitoring"])
