@@ -12,9 +12,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from bench.load import Load
 from bench.runner import Bench, Claim, Measure, Run, Subject
+from fastqps.api.request import GenerateOptions
 from fastqps.bench.results.result import BenchError
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models.cards import load_card
 from fastqps.v1 import predict_pb2 as pb
 
@@ -87,12 +87,12 @@ def _ours(path: Path, prompts: Prompts, steps_in_flight: int) -> Measure:
     generator = Generator(
         card, dtype="bfloat16", threads=THREADS, max_running=IN_FLIGHT, steps_in_flight=steps_in_flight
     )
-    sampling = Sampling(max_tokens=OUTPUT, ignore_eos=True)
-    generator.generate(prompts[:IN_FLIGHT], sampling)
+    sampling = GenerateOptions(max_tokens=OUTPUT, ignore_eos=True)
+    generator.generate(prompts[:IN_FLIGHT], **sampling)
 
     def run() -> Run:
         began = time.perf_counter()
-        answers = generator.generate(prompts, sampling)
+        answers = generator.generate(prompts, **sampling)
         took = time.perf_counter() - began
         _check([answer.token_ids for answer in answers])
         return {"rate": REQUESTS / took}

@@ -22,7 +22,7 @@ PREDICT_BATCH = "/fastqps.v1.PredictService/PredictBatch"
 TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 HEADERS = {"grpc-timeout": "10S", "user-agent": "grpc-python/1.66.0 grpc-c/43.0.0 (linux; chttp2)", **TRACE}
 PATIENCE_S = 300.0  # of a call to a model on a CPU, for slow machines: the admission predicts the wait, too
-LONG = ("histograms", "spectrum", "timeline", "command")  # of loadgen's results, what a point does not keep
+LONG = ("spectrum", "timeline", "command")  # of loadgen's results, what a point does not keep
 
 
 @dataclass(frozen=True)

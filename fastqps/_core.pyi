@@ -416,23 +416,21 @@ class OptionRow:
     zero_is_absent: Final[bool]
     by_name: Final[bool]  # OpenAI's API and the Open Inference Protocol take it
     all_is_minus_one: Final[bool]  # these take -1 for 0
+    changes_logits: Final[bool]  # any value but the default does
 
 # ---- csrc/bind/core/decode.cpp
 
 HEADER_WORDS: int
 ADMITTED_WORDS: int
 PARAM_SLOT: int
-PARAM_MAX_TOKENS: int
 PARAM_FLAGS: int
+PARAM_IGNORE_EOS: int
 PARAM_LOGPROBS: int
 PARAM_LOGIT_OPTIONS: int
-PARAM_STOP_IDS: int
-PARAM_REPETITION_PENALTY: int
-PARAM_NO_REPEAT_NGRAM_SIZE: int
-PARAM_MIN_TOKENS: int
-PARAM_SUPPRESS_IDS: int
-STOP_IDS_MAX: int
-SUPPRESS_IDS_MAX: int
+PARAM_WORDS: dict[str, int]  # the first word of each option's value
+IDS_MAX: int
+
+def sequence_params(kv: int, *, ignore_eos: bool = False, logprobs: bool = False, **options: Any) -> list[int]: ...
 
 class DecodeLayout:
     def __init__(self, max_tokens: int, max_runs: int) -> None: ...

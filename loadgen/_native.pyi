@@ -36,9 +36,7 @@ from typing import Final, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-NGHTTP2: str
-COMPILER: str
-"""Their versions."""
+NGHTTP2: str  # its version
 OUTCOMES: tuple[str, ...]
 """Every name of an outcome, without the HTTP_<code> ones; the gRPC codes first, in the order of their numbers."""
 
@@ -176,7 +174,6 @@ class Engine:
         status_field: Sequence[int] = (),
         grace_ns: int = 5_000_000_000,
         expected: Sequence[bytes] | None = None,
-        check_every: int = 1,
         samples_max: int = 0,
         sample_every: int = 97,
         record_calls: bool = False,
@@ -204,7 +201,6 @@ class Engine:
         status_field: path of field numbers to a varint in the answer that holds a gRPC code, (6, 1) for 6.1; absent: 0.
         grace_ns: how long calls that are open may take after the last arrival, or after ``stop``.
         expected: for each payload the bytes of its right answer. (Not with ids, which change the answer.)
-        check_every: compare about one in so many OK answers with the expected one.
         samples_max, sample_every: keep about one in ``sample_every`` OK answers, at most ``samples_max`` of them, over
             all threads; at most 64 MiB in all.
         record_calls: keep the times of each measured call of an open loop: 24 bytes a call.

@@ -43,28 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     o = options.parse(arguments)
-    if o.json or o.hgrm:
-        files.require()
-    for path in filter(None, (o.json if o.json != "-" else None, o.hgrm, o.samples, o.calls)):
+    for path in filter(None, (o.json if o.json != "-" else None, o.samples, o.calls)):
         files.require_folder(path)  # before the run, not after it
     made = plan.make(o)
     engine = runs.engine_for(made, o)
-    progress = terminal.Progress(made, o.progress)
+    progress = terminal.Progress(made, o.progress == "json")
     try:
         run = runs.measure(engine, made, o, progress, progress.started)
     finally:
-        progress.close()
         runs.close(engine)
     verdict = results.verdict_of(run)
     document = results.document(run, verdict, o, arguments)
     if o.json:
-        text = json.dumps(document | {"histograms": files.histograms(run)}, indent=1) + "\n"
+        text = json.dumps(document, indent=1) + "\n"
         if o.json == "-":
             print(text, end="", flush=True)
         else:
             replace_file(Path(o.json), text)
-    if o.hgrm:
-        files.write_histograms(o.hgrm, run)
     if o.samples:
         files.write_samples(o.samples, run)
     if o.calls:

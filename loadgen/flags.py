@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 from loadgen import arrivals, texts, units
 from loadgen.errors import UsageError
-from loadgen.payloads import ORDERS
 from loadgen.wire import FIELD_MAX
 
 CALLS = ("unary", "server-stream", "bidi")
@@ -88,10 +87,6 @@ def _field_path(text: str) -> list[int]:
     return [integer(1, FIELD_MAX)(part) for part in text.split(".")]
 
 
-def _share(text: str) -> float:
-    return units.number(text, "the share", 0, 1, above=True)
-
-
 def _speedup(text: str) -> float:
     return units.number(text, "the speed-up", 0, 1e6, above=True)
 
@@ -147,12 +142,11 @@ def parser() -> Parser:
         help="their words: fixed:N, uniform:A,B, normal:MEAN,SD, lognormal:MEDIAN,SIGMA")  # fmt: skip
     add("--texts", type=count(10**7), default=1000, metavar="N", help="how many different ones; default 1000")
     add("--unique", action="store_true", help="a text of its own for each call")
-    add("--payload-order", choices=ORDERS, default="round-robin")
 
     add = flags.add_argument_group("how much").add_argument
     add("--rate", type=checked(units.rate), metavar="R", help="calls per second, the mean; 2.5k and 1M work too")
     add("--arrivals", type=checked(arrivals.parse), metavar="KIND", help=f"{arrivals.forms(' ')}; default poisson")
-    add("--trace", metavar="FILE", help="recorded arrivals: JSONL or CSV of t_us[,payload,deadline_ms], or µs per line")
+    add("--trace", metavar="FILE", help="recorded arrivals: CSV of t_us[,payload][,deadline_ms]")
     add("--speedup", type=checked(_speedup), metavar="X", help="play the trace X times as fast")
     add("-c", "--closed", type=count(1_000_000), metavar="N", help="closed loop of N calls, for peak throughput only")
     add("--duration", type=duration, help="measured time; default 10s, of a trace: all of it")
@@ -173,15 +167,15 @@ def parser() -> Parser:
     add("--response-id-field", type=field, default=0, metavar="N", help="where answers repeat it")
     add("--timeout-field", type=field, default=0, metavar="N", help="field that takes the time left, in µs")
     add("--status-field", type=checked(_field_path), default=[], metavar="N.M", help="a gRPC code inside of answers")
-    add("--verify", type=checked(_share), default=0.0, metavar="SHARE", help="compare this share of the answers")
-    add("--expect", default="same", metavar="same|echo|FILE",
-        help="with the others to the same payload; the payload; delimited messages, one for each payload")  # fmt: skip
+    add(
+        "--expect",
+        metavar="FILE",
+        help="the right answers, delimited, one for each payload: all are compared with them",
+    )
     add("--samples", metavar="FILE", help="write some answers there as JSON lines (payload, answer in base64)")
 
     add = flags.add_argument_group("results").add_argument
     add("--json", metavar="FILE", help="all results; - for stdout")
     add("--calls", metavar="FILE", help="each measured call as CSV: t_us,payload,response_us,outcome; open loop only")
-    add("--hgrm", metavar="PREFIX", help="PREFIX.hgrm, PREFIX.service.hgrm (percentiles), PREFIX.hlog (V2 log)")
-    add("--progress", choices=("auto", "json", "off"), default="auto",
-        help="auto: a line on a terminal; json: an object per interval on stdout")  # fmt: skip
+    add("--progress", choices=("json", "off"), default="off", help="json: an object per second on stdout")
     return flags

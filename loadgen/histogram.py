@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 Counts = NDArray[np.uint64]
 HIGHEST_NS = 3_600_000_000_000
-DIGITS = 3
 LENGTH = 33 * 1024
 PERCENTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _SAMPLES_BEYOND = 10  # a percentile with fewer samples beyond it says little
@@ -47,14 +46,6 @@ class Histogram:
         """0 if there are no values."""
         return self.sum_ns / self.count if self.count else 0.0
 
-    @property
-    def deviation_ns(self) -> float:
-        """Standard deviation, as exact as the layout; 0 if there are no values."""
-        if self.count == 0:
-            return 0.0
-        distances = (LOWEST_NS + HIGHEST_OF_NS) / 2 - self.mean_ns
-        return float(np.sqrt(distances**2 @ self.counts / self.count))
-
     def percentile_ns(self, percentile: float) -> int:
         """The highest value that counts where the percentile falls, as in HdrHistogram; 0 if there are no values."""
         return int(self._percentiles_ns([percentile])[0])
@@ -64,39 +55,26 @@ class Histogram:
         values = self._percentiles_ns(list(PERCENTILES.values()))
         summary: dict[str, Any] = {name: us(value) for name, value in zip(PERCENTILES, values, strict=True)}
         summary |= {"max": us(self.max_ns), "mean": us(self.mean_ns), "count": self.count}
-        summary["too_few"] = [name for name, percentile in PERCENTILES.items() if self.weak(percentile)]
+        beyond = {name: self.count * (100 - percentile) / 100 for name, percentile in PERCENTILES.items()}
+        summary["too_few"] = [name for name, samples in beyond.items() if samples < _SAMPLES_BEYOND - 1e-6]
         return summary
 
-    def weak(self, percentile: float) -> bool:
-        """Whether too few samples lie beyond this percentile."""
-        return self.count * (100 - percentile) / 100 < _SAMPLES_BEYOND - 1e-6
-
     def spectrum_us(self) -> list[list[float]]:
-        """[percentile, µs] from 0 to 100, closer together towards the end."""
-        percentiles = self.spectrum_percentiles()
-        return [[p, us(value)] for p, value in zip(percentiles, self._percentiles_ns(percentiles), strict=True)]
-
-    def spectrum_percentiles(self) -> list[float]:
-        """The percentiles of the spectrum that have samples: the last one below 100 % has at least one beyond it."""
-        percentiles = []
-        half = 50.0
+        """[percentile, µs] from 0 to 100, closer together towards the end. The last one below 100 % has at least one
+        sample beyond it."""
+        percentiles, half = [], 50.0
         while half * 2 / 100 * self.count >= 1:
             percentiles += [100 - half * 2 + half * tick / _TICKS_PER_HALF for tick in range(_TICKS_PER_HALF)]
             half /= 2
-        return [*(p for p in percentiles if (100 - p) / 100 * self.count >= 1), 100.0] if self.count else []
-
-    def upto(self, percentiles: Sequence[float]) -> NDArray[np.int64]:
-        """The number of values that are not above each percentile, int64[len(percentiles)]."""
-        return np.cumsum(self.counts)[self._places(percentiles)].astype(np.int64)
+        known = [*(p for p in percentiles if (100 - p) / 100 * self.count >= 1), 100.0] if self.count else []
+        return [[p, us(value)] for p, value in zip(known, self._percentiles_ns(known), strict=True)]
 
     def _percentiles_ns(self, percentiles: Sequence[float]) -> NDArray[np.int64]:
         if self.count == 0:
             return np.zeros(len(percentiles), dtype=np.int64)
-        return np.clip(HIGHEST_OF_NS[self._places(percentiles)], self.min_ns, self.max_ns)
-
-    def _places(self, percentiles: Sequence[float]) -> NDArray[np.intp]:
         ranks = np.ceil(np.asarray(percentiles) / 100 * self.count - 1e-9)
-        return np.minimum(np.searchsorted(np.cumsum(self.counts), np.maximum(ranks, 1)), LENGTH - 1)
+        places = np.minimum(np.searchsorted(np.cumsum(self.counts), np.maximum(ranks, 1)), LENGTH - 1)
+        return np.clip(HIGHEST_OF_NS[places], self.min_ns, self.max_ns)
 
 
 def sparse(indexes: NDArray[np.uint32], counts: Counts) -> Histogram:

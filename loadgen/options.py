@@ -58,8 +58,6 @@ def _check_payloads(o: argparse.Namespace) -> None:
         raise UsageError("--unique needs an open loop: nobody knows how many calls a closed one makes; give --texts N")
     if o.calls and o.closed:
         raise UsageError("--calls needs an open loop: nobody knows how many calls a closed one makes; give --rate R")
-    if o.expect != "same" and not o.verify:
-        raise UsageError("--expect says what --verify compares with; give --verify 0.01 too")
 
 
 def _check_call(o: argparse.Namespace) -> None:
@@ -67,8 +65,8 @@ def _check_call(o: argparse.Namespace) -> None:
         raise UsageError("--call bidi needs --request-id-field and --response-id-field, to tell which answer is whose")
     if o.response_id_field and not o.request_id_field:
         raise UsageError("--response-id-field needs --request-id-field")
-    if o.request_id_field and o.verify:
-        raise UsageError("--verify compares answers byte by byte, and ids change them: leave out one of the two")
+    if o.request_id_field and o.expect:
+        raise UsageError("--expect compares answers byte by byte, and ids change them: leave out one of the two")
 
 
 AUTHORIZATION = "authorization"

@@ -1,13 +1,10 @@
-"""The payloads of calls: messages from files, or made here as one text field; and their assignment to calls."""
+"""The payloads of calls: messages from files, or made here as one text field."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from loadgen import wire
 from loadgen.errors import UsageError
@@ -16,7 +13,6 @@ from loadgen.texts import Lengths, texts
 MESSAGE_BYTES_MAX = 64 << 20
 PAYLOADS_MAX = 10_000_000
 BYTES_MAX = 1 << 30
-ORDERS = ("round-robin", "random")
 
 
 def from_files(paths: Sequence[str], delimited: bool) -> list[bytes]:
@@ -60,10 +56,3 @@ def _check(payloads: list[bytes]) -> None:
         raise UsageError(f"a payload has {longest:,} bytes; at most {MESSAGE_BYTES_MAX:,}")
     if sum(map(len, payloads)) > BYTES_MAX:
         raise UsageError(f"the payloads have more than {BYTES_MAX >> 30} GiB together")
-
-
-def order(kind: str, calls: int, payloads: int, seed: int) -> NDArray[np.uint32]:
-    """The payload of each call, uint32[calls]: in turn, or at random with equal chances."""
-    if kind == "random":
-        return np.random.default_rng([seed, 3]).integers(0, payloads, calls, dtype=np.uint32)
-    return np.arange(calls, dtype=np.uint32) % np.uint32(payloads)

@@ -73,9 +73,8 @@ def _messages(o: argparse.Namespace, calls: int) -> list[bytes]:
 
 
 def _order(o: argparse.Namespace, calls: int, messages: int, asked: NDArray[np.int64] | None) -> NDArray[np.uint32]:
-    if o.closed:  # as long as it takes until every payload had its turn about once
-        calls = messages if o.payload_order == "round-robin" else max(messages, 100_000)
-    order = payloads.order(o.payload_order, calls, messages, o.seed)
+    """The payload of each call, in turn; of a closed loop for one round, which it repeats."""
+    order = np.arange(messages if o.closed else calls, dtype=np.uint32) % np.uint32(messages)
     if asked is None:
         return order
     if asked.max(initial=-1) >= messages:
@@ -84,10 +83,8 @@ def _order(o: argparse.Namespace, calls: int, messages: int, asked: NDArray[np.i
 
 
 def _expected(o: argparse.Namespace, messages: list[bytes]) -> list[bytes] | None:
-    if not o.verify or o.expect == "same":
+    if not o.expect:
         return None
-    if o.expect == "echo":
-        return messages
     answers = payloads.from_files([o.expect], delimited=True)
     if len(answers) != len(messages):
         raise UsageError(f"--expect {o.expect} holds {len(answers)} answers for {len(messages)} payloads")
@@ -110,5 +107,4 @@ def _described(o: argparse.Namespace, messages: list[bytes], end_ns: int) -> dic
         "threads": o.threads,
         "payloads": len(messages),
         "payload_bytes_mean": round(sum(sizes) / len(sizes), 1),
-        "payload_order": o.payload_order,
     }

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,7 +87,7 @@ def status_words(outcomes: dict[str, int]) -> str:
 
 def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequence[str]) -> dict[str, Any]:
     """The results as JSON."""
-    result, answers = run.result, verified(run, o)
+    result = run.result
     window_s = max(0, result["measure_until_ns"] - result["measure_from_ns"]) / 1e9
     closed = bool(run.plan.closed)
     times = {name: summary(result[key], closed) for name, key in _TIMES.items()}  # type: ignore[literal-required]
@@ -98,7 +97,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "schema_version": SCHEMA_VERSION,
         "verdict": verdict.word,
         "reasons": verdict.reasons,
-        "notes": notes(run, answers),
+        "notes": notes(run),
         "interrupted": run.interrupted,
         "loop": "closed" if closed else "open",
         "target": target_words(o.target),
@@ -122,9 +121,9 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "messages": result["messages"],
         "empty_answers": result["empty_answers"],
         "streams": _streams(run) if o.call == "bidi" else None,
-        "verified": answers,
+        "verified": {"checked": result["checked"], "wrong": result["wrong"]} if o.expect else None,
         "environment": _environment(),
-        "seeds": dict.fromkeys(("arrivals", "payload_order", "texts"), o.seed),
+        "seeds": dict.fromkeys(("arrivals", "texts"), o.seed),
         "command": ["python", "-m", "loadgen", *command],
         "started": datetime.fromtimestamp(run.started_unix_s, UTC).isoformat(timespec="milliseconds"),
     }
@@ -135,7 +134,7 @@ def summary(histogram: dict[str, Any], closed: bool) -> dict[str, Any]:
     return Histogram.of(histogram).summary_us() | ({"note": CLOSED_NOTE} if closed else {})
 
 
-def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
+def notes(run: Run) -> list[str]:
     """Notes for readers of the figures, which do not invalidate them."""
     result, notes = run.result, []
     timed = (result["lateness"], result["own_lateness"], result["response"])
@@ -146,8 +145,6 @@ def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
             f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent (no free stream, no "
             "window): that is latency. If the server is not at its limit: more --connections or --streams"
         )
-    if answers and not answers["checked"]:
-        notes.append("--verify compared nothing: too few answers to the same payload, or too small a share")
     threads = result["threads"]
     delayed = sum(thread["run_delay_s"] for thread in threads) / max(1e-9, sum(thread["wall_s"] for thread in threads))
     if delayed > _DELAYED_MOST:
@@ -156,20 +153,6 @@ def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
     if lost > 0:
         notes.append(f"connections were made again {lost} times")
     return notes
-
-
-def verified(run: Run, o: argparse.Namespace) -> dict[str, Any] | None:
-    """The number of compared answers and of wrong ones; None if answers were not compared."""
-    if not o.verify:
-        return None
-    if run.plan.expected is not None:
-        return {"checked": run.result["checked"], "wrong": run.result["wrong"], "against": o.expect}
-    answers: dict[int, Counter[bytes]] = {}
-    for sample in run.result["samples"]:
-        answers.setdefault(sample["payload"], Counter())[sample["answer"]] += 1
-    several = [counter for counter in answers.values() if counter.total() > 1]
-    wrong = sum(counter.total() - max(counter.values()) for counter in several)
-    return {"checked": sum(counter.total() for counter in several), "wrong": wrong, "against": o.expect}
 
 
 def _rate(count: int, seconds: float) -> float:
@@ -216,23 +199,11 @@ def _environment() -> dict[str, Any]:
     """The machine of the generator, and its software."""
     from loadgen import _native  # not for a run that fails before
 
-    cpuinfo = _text("/proc/cpuinfo")
-    model = re.search(r"model name\s*: (.*)", cpuinfo)
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {
         "cpu": model[1] if model else platform.machine(),
-        "cores": os.cpu_count(),
         "allowed_cpus": sorted(os.sched_getaffinity(0)),
-        "load_average": [round(value, 2) for value in os.getloadavg()],
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "numpy": metadata.version("numpy"),
         "nghttp2": _native.NGHTTP2,
-        "compiler": _native.COMPILER,
     }
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

@@ -23,7 +23,6 @@ _WATCH_S = 0.1
 _NICE = 10
 _STOP_GRACE_S = 1.0  # for open calls, after Ctrl-C
 _END_S = 60.0  # an engine that has not ended so long after it should have never will
-_SAME_SAMPLES = 20_000
 _KEPT_SAMPLES = 1_000
 _SAME_NAMES = (  # of options, as flags and as arguments of the engine
     *("connections", "streams", "threads", "cpus", "call", "stream_in_flight"),
@@ -138,9 +137,6 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
         from loadgen._native import Engine
     except ImportError as error:
         raise LoadgenError(f"the native engine is not built, run `make build` ({error.__cause__ or error})") from None
-    every = max(1, round(1 / o.verify)) if o.verify else 97
-    same = bool(o.verify) and plan.expected is None
-    kept = _SAME_SAMPLES if same else _KEPT_SAMPLES if o.samples else 0
     host, port = o.target
     try:
         return Engine(
@@ -151,9 +147,7 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
             plan.payloads,
             grace_ns=o.grace,
             expected=plan.expected,
-            check_every=every,
-            samples_max=kept,
-            sample_every=every if same else 97,
+            samples_max=_KEPT_SAMPLES if o.samples else 0,
             record_calls=bool(o.calls),
             interval_ns=step_ns(plan.measure_until_ns - plan.measure_from_ns),
             **{name: getattr(o, name) for name in _SAME_NAMES},

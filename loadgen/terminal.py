@@ -1,16 +1,14 @@
-"""A run on the terminal: a line that moves while it goes on, and a table at its end."""
+"""A run on the terminal: its progress for programs, and a table at its end."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
 from typing import Any, TextIO
 
 from loadgen.histogram import PERCENTILES
 from loadgen.plan import Plan
 from loadgen.results import status_words
-from loadgen.timeline import NS, Second
+from loadgen.timeline import Second
 from loadgen.units import format_duration
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
@@ -23,64 +21,27 @@ _ROWS = {
     "lateness": "lateness_us",
     "… its own": "own_lateness_us",
 }
-_EVERY_NS = 200_000_000
 
 
 class Progress:
-    """``auto``: a line on stderr, if that is a terminal; ``json``: an object per second on stdout; ``off``: nothing."""
+    """Prints an object per second on stdout, if ``wanted``."""
 
-    def __init__(self, plan: Plan, kind: str) -> None:
-        self._plan = plan
-        self._json = kind == "json"
-        self._live = kind == "auto" and sys.stderr.isatty()
-        self._second: Second | None = None
-        self._began_ns = self._drawn_ns = 0
+    def __init__(self, plan: Plan, wanted: bool) -> None:
+        self._plan, self._wanted = plan, wanted
 
     def started(self, at_ns: int) -> None:
         """The run began then, by CLOCK_MONOTONIC: who looks at the server too has to know before it is measured."""
-        self._began_ns = at_ns
-        if self._json:
-            window = {"measure_from": self._plan.measure_from_ns, "measure_until": self._plan.measure_until_ns}
-            times = {f"{name}_monotonic_ns": at_ns + ns for name, ns in window.items()}
-            print(json.dumps({"phase": "start", **times}), flush=True)
+        window = {"measure_from": self._plan.measure_from_ns, "measure_until": self._plan.measure_until_ns}
+        self._print({"phase": "start"} | {f"{name}_monotonic_ns": at_ns + ns for name, ns in window.items()})
 
     def __call__(self, seconds: list[Second]) -> None:
         """Prints the seconds that are complete."""
         for second in seconds:
-            self._second = second
-            if self._json:
-                print(json.dumps(second.as_json()), flush=True)
-        if self._live:
-            now_ns = time.monotonic_ns()
-            if seconds or now_ns - self._drawn_ns >= _EVERY_NS:
-                self._drawn_ns = now_ns
-                print(f"\r{self._line(now_ns - self._began_ns)}\x1b[K", end="", file=sys.stderr, flush=True)
+            self._print(second.as_json())
 
-    def close(self) -> None:
-        """Takes the line away."""
-        if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def _line(self, now_ns: int) -> str:
-        plan = self._plan
-        left_s = (now_ns - plan.measure_from_ns) / NS
-        total_s = (plan.measure_until_ns - plan.measure_from_ns) / NS
-        if left_s < 0:
-            head = f"warm-up, {-left_s:.0f} s left"
-        elif left_s < total_s:
-            done = round(20 * left_s / total_s)
-            head = f"[{'=' * done}{' ' * (20 - done)}] {left_s:.0f} of {total_s:g} s"
-        else:
-            head = "waiting for open calls"
-        second = self._second
-        if second is None or second.length_s <= 0:
-            return head
-        per_s = {name: n / second.length_s for name, n in second.status.items()}
-        parts = [head, f"sent {second.sent / second.length_s:,.0f}/s", f"OK {per_s.pop('OK', 0.0):,.0f}/s"]
-        parts += [f"{name} {n:,.0f}/s" for name, n in sorted(per_s.items(), key=lambda pair: -pair[1])[:2]]
-        if second.answered:
-            parts += [f"p50 {format_duration(second.p50_ns)}", f"p99 {format_duration(second.p99_ns)}"]
-        return " · ".join([*parts, f"{second.in_flight + second.waiting:,} open"])
+    def _print(self, event: dict[str, Any]) -> None:
+        if self._wanted:
+            print(json.dumps(event), flush=True)
 
 
 def table(document: dict[str, Any]) -> str:

@@ -40,13 +40,6 @@ class Second:
         histogram = merged(steps)
         self.answered = histogram.count
         self.p50_ns, self.p99_ns = histogram.percentile_ns(50), histogram.percentile_ns(99)
-        self._places = np.flatnonzero(histogram.counts).astype(np.uint32)  # not all of it: a run may last for days
-        self._counts = histogram.counts[self._places]
-
-    @property
-    def response(self) -> Histogram:
-        """Response times of the calls that were answered OK in it."""
-        return sparse(self._places, self._counts)
 
     def as_json(self) -> dict[str, Any]:
         """An entry of ``timeline``, and a line of ``--progress json``. ``t_s``: its end."""

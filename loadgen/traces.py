@@ -1,15 +1,10 @@
-"""Arrivals that were recorded: JSON lines, CSV, or a number of microseconds on each line.
-
-{"t_us": 1500, "payload": 3, "deadline_ms": 200}        JSONL; payload and deadline_ms may be absent
-t_us,payload,deadline_ms                                CSV, its first line the names; empty cells are absent
-1500                                                    one number a line
-"""
+"""Arrivals that were recorded, as CSV: ``t_us[,payload][,deadline_ms]``, the names in its first line; empty cells are
+absent."""
 
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +16,8 @@ from loadgen.errors import UsageError
 from loadgen.payloads import PAYLOADS_MAX
 from loadgen.units import DURATION_NS_MAX
 
-_KEYS = ("t_us", "payload", "deadline_ms")
 _MOST = {"t_us": 1e300, "payload": PAYLOADS_MAX, "deadline_ms": SECONDS_MAX * 1e3}
-_Row = tuple[float, int, float]  # -1: absent
+_Call = tuple[float, int, float]  # -1: absent
 
 
 @dataclass(frozen=True)
@@ -49,16 +43,9 @@ class Trace:
 
 def read(path: str) -> Trace:
     """Reads and checks a whole trace. ``UsageError`` names the file, the line and what is wrong with it."""
-    calls: list[_Row] = []
     try:
         with Path(path).open(encoding="utf-8", newline="") as stream:
-            for line, row in _rows(path, stream):
-                if calls and row[0] < calls[-1][0]:
-                    order = f"{row[0]:g} µs comes after {calls[-1][0]:g} µs"
-                    raise UsageError(f"{path}:{line}: {order}; a trace is sorted by time")
-                if len(calls) == CALLS_MAX:
-                    raise UsageError(f"{path} has more than {CALLS_MAX:,} calls")
-                calls.append(row)
+            calls = _calls(path, csv.DictReader(stream))
     except OSError as error:
         raise UsageError(f"cannot read the trace {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -75,56 +62,37 @@ def read(path: str) -> Trace:
     )
 
 
-def _rows(path: str, stream: Iterable[str]) -> Iterator[tuple[int, _Row]]:
-    """(line number, row) of each line that is not empty."""
-    lines = ((i, text.strip()) for i, text in enumerate(stream, 1))
-    names: list[str] = []
-    for i, text in lines:
-        if not text:
-            continue
-        try:
-            if text.startswith("{"):
-                yield i, _row(json.loads(text))
-            elif not names and text[:1].isalpha():
-                names = [name.strip() for name in next(csv.reader([text]))]
-                if missing := sorted({"t_us"} - set(names)) or sorted(set(names) - set(_KEYS)):
-                    raise UsageError(
-                        f"the columns are {', '.join(_KEYS)}, of which t_us is needed: {', '.join(missing)}"
-                    )
-            else:
-                names = names or ["t_us"]
-                yield i, _row(_named(next(csv.reader([text])), names))
-        except UsageError as error:
-            raise UsageError(f"{path}:{i}: {error}") from None
-        except (ValueError, RecursionError) as error:  # also of numbers with too many digits
-            raise UsageError(f"{path}:{i}: no JSON object: {getattr(error, 'msg', error)}") from None
-        except csv.Error as error:
-            raise UsageError(f"{path}:{i}: {error}") from None
-
-
-def _named(cells: list[str], names: list[str]) -> dict[str, object]:
-    if len(cells) != len(names):
-        raise UsageError(f"{len(cells)} columns instead of {len(names)}")
+def _calls(path: str, rows: csv.DictReader[str]) -> list[_Call]:
+    calls: list[_Call] = []
     try:
-        return {name: float(cell) for name, cell in zip(names, cells, strict=True) if cell.strip()}
-    except ValueError:
-        raise UsageError(f"{','.join(cells)!r} holds something that is no number") from None
+        names = rows.fieldnames = [name.strip() for name in rows.fieldnames or ["t_us"]]
+        if "t_us" not in names or not set(names) <= set(_MOST):
+            raise UsageError(
+                f"the columns are {', '.join(_MOST)}, of which t_us is needed, not {', '.join(names)[:80]}"
+            )
+        for row in rows:
+            call = _call(row)
+            if calls and call[0] < calls[-1][0]:
+                raise UsageError(f"{call[0]:g} µs comes after {calls[-1][0]:g} µs; a trace is sorted by time")
+            if len(calls) == CALLS_MAX:
+                raise UsageError(f"these are more than {CALLS_MAX:,} calls")
+            calls.append(call)
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, csv.Error) as error:
+        raise UsageError(f"{path}:{max(1, rows.line_num)}: {error}") from None
+    return calls
 
 
-def _row(row: object) -> _Row:
-    if not isinstance(row, dict) or "t_us" not in row:
-        raise UsageError("t_us is missing")
-    if unknown := sorted(set(row) - set(_KEYS)):
-        raise UsageError(f"unknown key {unknown[0]!r}; there are {', '.join(_KEYS)}")
-    values = {key: value for key, value in row.items() if value is not None}
+def _call(row: Mapping[str, str]) -> _Call:
+    """``ValueError`` for cells that are no numbers, or none of a call."""
+    if None in row or None in row.values():
+        raise UsageError("it has more or fewer cells than the first line")
+    values = {key: float(cell) for key, cell in row.items() if cell.strip()}
     for key, value in values.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        integral = key != "payload" or (number and value % 1 == 0)
-        if not number or not 0 <= value <= _MOST[key] or not integral or (key == "deadline_ms" and value == 0):
-            raise UsageError(f"{key} is {_shown(value)}")
-    return float(values["t_us"]), int(values.get("payload", -1)), float(values.get("deadline_ms", -1))
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+        integral = key != "payload" or value % 1 == 0
+        if not 0 <= value <= _MOST[key] or not integral or (key == "deadline_ms" and value == 0):
+            raise UsageError(f"{key} is {value:g}")
+    if "t_us" not in values:
+        raise UsageError("t_us is missing")
+    return values["t_us"], int(values.get("payload", -1)), values.get("deadline_ms", -1.0)

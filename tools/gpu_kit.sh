@@ -16,7 +16,6 @@ mapfile -t DEVELOPMENT < <(awk '/^# optional/ { exit } $1 ~ /-dev$/ && $1 !~ /^p
 # no others: the packages that torch depends on stay as they are.
 PACKAGES=(
     "setproctitle setproctitle"
-    "hdrh hdrhistogram pbr"
     "uvloop uvloop"
     "pybind11 pybind11"
     "prometheus_client prometheus-client"

@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".pyi", ".cpp", ".h", ".js", ".sh", ".proto")
 SMALL_LINES = 40
 # For each kind of change, a pattern that stands in every file that had to change for one of its kind.
 CHANGES = {
-    "an option of a generation": r"(?i)no_repeat_ngram",
+    "an option of a generation": r"(?i)(?<!encoder_)no_?repeat_?ngram",
     "a task": r"(?i)embed_?multi",
     "a setting of the front door": r"stream_idle_timeout",
     "a status code": r"(?i)\binternal = 13\b|\bkInternal = 13\b",

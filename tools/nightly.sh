@@ -16,9 +16,9 @@ run() {
         includes) make -j"$(nproc)" includes ;;
         tests) "$BIN/python" -m pytest -m "nightly and not perf" -v --durations=0 tests ;;
         static) FASTQPS_STATIC_TEXTS=100000 "$BIN/python" -m pytest -v --timeout 0 tests/models/test_static.py ;;
-        random) FASTQPS_SENTENCE_RUNS=50 FASTQPS_ENTITY_TEXTS=500 FASTQPS_REPORT_EXAMPLES=200 FASTQPS_OPTION_SCENARIOS=100 \
+        random) FASTQPS_SENTENCE_RUNS=50 FASTQPS_ENTITY_TEXTS=500 FASTQPS_OPTION_SCENARIOS=100 \
             "$BIN/python" -m pytest -v --timeout 0 tests/models/test_file_keys.py tests/models/test_token_classifiers.py \
-            tests/bench/test_bench_report.py tests/kernels/test_kernels_options.py ;;
+            tests/kernels/test_kernels_options.py ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
         soak) FASTQPS_SOAK=600 FASTQPS_GENERATIONS=100000 "$BIN/python" -m pytest -v --timeout 0 \
             tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_ledger.py ;;

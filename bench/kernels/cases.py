@@ -16,7 +16,7 @@ from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
-from fastqps.kernels.layers import Attention, Tables
+from fastqps.kernels.layers import Attention, LogitChanges, Tables
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.results import Activation
@@ -211,8 +211,8 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
         yield Case(name, attend)
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
     where = (starts, rows, rows, starts, params, history, ints(3))
-    change = partial(logit_options, logits, *where, ints(9, 4), ints(5), counts, n_forced=1, longest=2)
-    yield Case(f"{at} logit_options", change)
+    changes = LogitChanges(*where, ints(9, 4), ints(5), counts, n_forced=1, longest=2)
+    yield Case(f"{at} logit_options", partial(logit_options, logits, changes))
     yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     outputs = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}

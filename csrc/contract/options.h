@@ -90,10 +90,11 @@ struct Range {
 };
 
 enum OptionTrait : u8 {
-  kOptional = 1,      // `optional` in the .proto: what is not given differs from 0
-  kZeroIsAbsent = 2,  // 0 says that it is not given. Where 0 was given, other protocols refuse it.
-  kByName = 4,        // protocols that carry names and values take it
-  kAllIsMinusOne = 8  // they take -1 for 0, as vLLM does
+  kOptional = 1,       // `optional` in the .proto: what is not given differs from 0
+  kZeroIsAbsent = 2,   // 0 says that it is not given. Where 0 was given, other protocols refuse it.
+  kByName = 4,         // protocols that carry names and values take it
+  kAllIsMinusOne = 8,  // they take -1 for 0, as vLLM does
+  kChangesLogits = 16  // every value but the default of Sampling does
 };
 
 // An option of the message that `path` begins with. T: the type of its value, which decides how it is read.
@@ -130,14 +131,14 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.ignore_eos", 7, &GenerateOptions::ignore_eos, kByName},
     Option{"generate.logprobs", 8, &GenerateOptions::logprobs},
     Option{"generate.stop_token_ids", 9, &Sampling::stop_ids, kByName, Range{IdList::kMax}},
-    Option{"generate.repetition_penalty", 10, &Sampling::repetition_penalty, kOptional | kByName,
+    Option{"generate.repetition_penalty", 10, &Sampling::repetition_penalty, kOptional | kByName | kChangesLogits,
            Range{.above_zero = true}, "repetition_penalty"},
     // What a step takes grows with it.
-    Option{"generate.no_repeat_ngram_size", 11, &Sampling::no_repeat_ngram_size, kOptional | kByName, Range{64},
-           "no_repeat_ngram_size"},
-    Option{"generate.min_tokens", kMinTokensField, &Sampling::min_tokens, kOptional | kByName, Range{},
+    Option{"generate.no_repeat_ngram_size", 11, &Sampling::no_repeat_ngram_size, kOptional | kByName | kChangesLogits,
+           Range{64}, "no_repeat_ngram_size"},
+    Option{"generate.min_tokens", kMinTokensField, &Sampling::min_tokens, kOptional | kByName | kChangesLogits, Range{},
            "min_new_tokens"},
-    Option{"generate.suppress_token_ids", 13, &Sampling::suppress_ids, kByName, Range{IdList::kMax}},
+    Option{"generate.suppress_token_ids", 13, &Sampling::suppress_ids, kByName | kChangesLogits, Range{IdList::kMax}},
     Option{"generate.add_special_tokens", 14, &GenerateOptions::add_special_tokens, kOptional | kByName},
 };
 

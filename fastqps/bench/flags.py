@@ -8,14 +8,11 @@ from typing import Any
 
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.slo import Slo
-from fastqps.bench.measure.workload import UNIQUE, Workload, parse_call
+from fastqps.bench.measure.workload import Workload, parse_call
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
 from loadgen import units
 from loadgen.errors import UsageError
-
-REPETITIONS_MAX = 100
-
 
 # Name, metavar, default, which says the type, and help.
 _Flag = tuple[str, str, str | int, str]
@@ -29,6 +26,7 @@ _SERVER: tuple[_Flag, ...] = (
 _WORKLOAD: tuple[_Flag, ...] = (
     ("--text-file", "FILE", "", "texts to send, one a line"),
     ("--lengths", "DIST", "30", "words of made texts: N, uniform:A,B, normal:M,D, lognormal:M,S"),
+    ("--texts", "N", 1000, "so many different ones, again and again (default: 1000)"),
     ("--call", "predict|batch:N|stream|generate", "predict", "how they are asked for"),
 )
 _LOAD: tuple[_Flag, ...] = (
@@ -38,7 +36,6 @@ _LOAD: tuple[_Flag, ...] = (
     ("--deadline", "DURATION", "10s", "of each call; 0: none (default: 10s)"),
     ("--duration", "DURATION", "10s", "of each point, measured (default: 10s)"),
     ("--warmup", "DURATION", "1s", "before it, not measured (default: 1s)"),
-    ("--repetitions", "N", 1, "of each point; the median counts"),
     ("--load-threads", "N", 1, "of the generator, each with a CPU of its own"),
     ("--seed", "N", 1, "of arrivals and texts (default: 1)"),
 )
@@ -52,18 +49,8 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         for name, metavar, default, text in flags:
             group.add_argument(name, metavar=metavar, default=default, type=type(default), help=text)
     server.add_argument("--set", action="append", metavar="KEY=VALUE", default=[], help="a setting of that server")
-    texts = work.add_mutually_exclusive_group()
-    texts.add_argument("--unique", action="store_true", help=f"{UNIQUE:,} different texts, so that no cache helps")
-    texts.add_argument(
-        "--repeat", type=int, metavar="N", default=1000, help="so many texts, again and again (default: 1000)"
-    )
     work.add_argument("--max-tokens", type=int, metavar="N", help="of each generation (default: the server's limit)")
     parser.add_argument("--slo", metavar="SLO", default="", help="p99=20ms,err=0.1%%: what is still good enough")
-    add_output(parser)
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Also of modes that start no server."""
     parser.add_argument(
         "--output", metavar="DIR", default="", help="where files go (default: ./fastqps-bench-MODE-TIME)"
     )
@@ -81,9 +68,10 @@ class Common:
 
 def read_common(options: argparse.Namespace) -> Common:
     """Raises ``ConfigError`` for what cannot be."""
-    for name, lowest, highest in (("repetitions", 1, REPETITIONS_MAX), ("load_threads", 1, 64), ("repeat", 1, 1 << 20)):
-        if not lowest <= getattr(options, name) <= highest:
-            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: {lowest} to {highest}")
+    for name, highest in (("load_threads", 64), ("texts", 1 << 20)):
+        if not 1 <= getattr(options, name) <= highest:
+            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: 1 to {highest}")
+
     if not 0 <= options.seed < 1 << 31:
         raise ConfigError(f"--seed {options.seed}: 0 to {(1 << 31) - 1}")
     workload = Workload(
@@ -91,7 +79,7 @@ def read_common(options: argparse.Namespace) -> Common:
         model=options.model if options.address else "",
         text_file=options.text_file,
         lengths=options.lengths,
-        texts=UNIQUE if options.unique else options.repeat,
+        texts=options.texts,
         max_tokens=options.max_tokens,
         seed=options.seed,
     )

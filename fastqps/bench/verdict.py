@@ -1,7 +1,6 @@
 """The verdict of a run, for all modes: each names the points that its answer rests on.
 
-A verdict is as good as the worst of these points. A point of too few answers or steps decides nothing, and neither does
-a comparison that leaves room for a gain and for a loss that matter.
+A verdict is as good as the worst of these points. A point of too few answers or steps decides nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from fastqps.bench.results.result import Outcome, Result
 
 ANSWERS_MIN = 2 * BEYOND_MIN  # with fewer, not even the median is known
 STEPS_MIN = 10  # with fewer, one step at either end of a run is a difference that matters
-MATTERS = {"rate": 0.1, "goodput": 0.1, "duty_cycle": 0.1, "p50_us": 0.2, "p99_us": 0.3}  # shares, by figure
+MATTERS = {"rate": 0.1, "p50_us": 0.2, "p99_us": 0.3}  # shares, by figure
 OVERLOADS = ("sweep", "overload")  # these exceed the capacity on purpose: UNSTABLE points are findings
 _WORST_FIRST: tuple[Outcome, ...] = ("FAILED", "INVALID", "SLO_NOT_MET", "UNSTABLE", "INCONCLUSIVE", "VALID")
 
 
-def conclude(result: Result, points: Iterable[Point], answer: Outcome = "VALID", *, overloads: str = "") -> None:
+def conclude(result: Result, points: Iterable[Point], answer: Outcome = "VALID") -> None:
     """Sets the verdict to the worst of ``answer``, the mode's own, and of the points that it rests on; a note names
-    the points in doubt. ``overloads``: the mode that measured the points, if not the result's own."""
+    the points in doubt."""
     doubts: dict[tuple[Outcome, str], list[str]] = {}
     for point in points:
-        if (doubt := _doubt(point)) and not (doubt[0] == UNSTABLE and (overloads or result.mode) in OVERLOADS):
+        if (doubt := _doubt(point)) and not (doubt[0] == UNSTABLE and result.mode in OVERLOADS):
             doubts.setdefault(doubt, []).append(point.name)
     result.verdict = min((answer, *(outcome for outcome, _ in doubts)), key=_WORST_FIRST.index)
     result.notes += [why.format(" and ".join(dict.fromkeys(names))) for (_, why), names in doubts.items()]
@@ -39,11 +38,6 @@ def decides_nothing(point: Point) -> str:
     """Why the rate of a run cannot be compared with others; "" if it can."""
     doubt = _doubt(point)
     return doubt[1].format("this point") if doubt and doubt[0] != UNSTABLE else ""
-
-
-def is_open(metric: str, interval: Sequence[float]) -> bool:
-    """True if a relative difference may be a gain as well as a loss that matters."""
-    return interval[0] < -MATTERS[metric] and interval[1] > MATTERS[metric]
 
 
 def _doubt(point: Point) -> tuple[Outcome, str] | None:

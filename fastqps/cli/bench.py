@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import Any
 
-from fastqps.bench.flags import add_common, add_output
+from fastqps.bench.flags import add_common
 from fastqps.bench.measure.target import Access
 from fastqps.bench.modes import MODES, mode
 from fastqps.cli import serve, server_flags
@@ -22,14 +22,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, answers in MODES.items():
         own = modes.add_parser(name, help=answers, description=f"{answers[0].upper()}{answers[1:]}.")
-        module = mode(name)
-        if hasattr(module, "run_alone"):
-            add_output(own)
-        else:
-            add_common(own)
-            server_flags.add_arguments(own)
-            own.passed_on = {f"--{setting.key}" for setting in SETTINGS}
-        module.add_arguments(own)
+        add_common(own)
+        server_flags.add_arguments(own)
+        own.passed_on = {f"--{setting.key}" for setting in SETTINGS}
+        mode(name).add_arguments(own)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,15 +35,11 @@ def run(options: argparse.Namespace) -> int:
     try:
         import matplotlib  # noqa: F401  draws the report when all is measured: too late to learn that it is missing
 
-        from fastqps.bench.modes.session import run_alone, run_mode
+        from fastqps.bench.modes.session import run_mode
     except ImportError as error:
         if (error.name or "").startswith("fastqps"):
             raise
         raise FastqpsError(f"fastqps bench needs {error.name}; install it with: pip install 'fastqps[bench]'") from None
-    if hasattr(mode(options.mode), "run_alone"):
-        if options.passed_on:
-            raise ConfigError(f"{options.mode} starts no server, so nothing may stand behind --")
-        return run_alone(options, command)
     server_flags.check_flags(options)
     access = Access(**server_flags.client_options(options), token_file=options.token_file or "")
     return run_mode(options, settings, config_file, command, access)

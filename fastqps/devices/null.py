@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import PARAM_MAX_TOKENS, PARAM_SLOT
+from fastqps._core import PARAM_SLOT, PARAM_WORDS
 from fastqps.devices.place import Place
 from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
@@ -64,7 +64,7 @@ class NullDecoder:
     def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Marks the sequences that have ended; their tokens are written already."""
         b = self._buffers
-        self._lengths[b.admitted[:n_admitted, PARAM_SLOT]] = b.admitted[:n_admitted, PARAM_MAX_TOKENS]
+        self._lengths[b.admitted[:n_admitted, PARAM_SLOT]] = b.admitted[:n_admitted, PARAM_WORDS["max_tokens"]]
         last = self._lengths[b.kv_slots[b.starts[:n_runs]]] <= b.made[:n_runs] + 1
         b.finish[:n_runs] = np.where(last, 2, 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Unpack, get_args
+from typing import Unpack, get_args
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, best_labels, embedding, entities, sparse_embedding, vectors
 from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor, TokenIds
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelError, load_card
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 
@@ -203,7 +202,7 @@ class Engine:
         that of every prompt; without one each prompt draws its own.
         ``ValueError`` names what is out of range.
         """
-        return self._generator.generate(prompts, Sampling.of(options), truncate=truncate, **_of_texts(options))
+        return self._generator.generate(prompts, truncate=truncate, **options)
 
     def generate_stream(
         self, prompt: str | Sequence[int], *, truncate: bool = False, **options: Unpack[GenerateOptions]
@@ -211,7 +210,7 @@ class Engine:
         """The same for one prompt, as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. Leaving the loop ends it. ``ValueError`` comes with the first chunk that is asked for.
         """
-        return self._generator.generate_stream(prompt, Sampling.of(options), truncate=truncate, **_of_texts(options))
+        return self._generator.generate_stream(prompt, truncate=truncate, **options)
 
     def close(self) -> None:
         """Gives the device back; nothing can be asked any more."""
@@ -244,7 +243,3 @@ _MODELS: Mapping[StepKind, Callable[..., Predictor | Generator]] = {
 def _check_count(name: str, value: int | None, largest: int) -> None:
     if value is not None and not 1 <= value <= largest:
         raise ValueError(f"{name}: {value}, at least 1 and at most {largest}")
-
-
-def _of_texts(options: GenerateOptions) -> dict[str, Any]:
-    return {"stop": options.get("stop") or (), "add_special_tokens": options.get("add_special_tokens") is not False}

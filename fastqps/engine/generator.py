@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.api.prediction import Chunk, Generation, Usage
+from fastqps.api.request import GenerateOptions
 from fastqps.devices import make_runner
-from fastqps.engine.sampling import Sampling
+from fastqps.engine.sampling import check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import check_text, load_tokenizer, source_of
@@ -123,18 +123,18 @@ class Generator:
         self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))
         self._free = deque(self._add_step(each) for each in self._lane.runners)
         self._in_flight: deque[int] = deque()
-        self._waiting: dict[int, tuple[list[int], Sampling]] = {}
+        self._waiting: dict[int, tuple[list[int], dict[str, Any]]] = {}
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
         self._detokenizer = _detokenizer(card)
 
-    def add(self, ids: Sequence[int], sampling: Sampling) -> int:
+    def add(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> int:
         """Adds a request, which joins as soon as there is room. Returns its number. Raises ``ValueError`` if it is
         invalid."""
         self._check("the prompt", ids)
         self._requests += 1
-        self._waiting[self._requests] = list(ids), sampling.checked(self.card)
+        self._waiting[self._requests] = list(ids), check_options(options, self.card)
         return self._requests
 
     def drop(self, request: int) -> None:
@@ -169,30 +169,20 @@ class Generator:
         return tokens
 
     def generate(
-        self,
-        prompts: Sequence[Prompt],
-        sampling: Sampling | None = None,
-        *,
-        stop: str | Sequence[str] = (),
-        truncate: bool = False,
-        add_special_tokens: bool = True,
+        self, prompts: Sequence[Prompt], *, truncate: bool = False, **options: Unpack[GenerateOptions]
     ) -> list[Generation]:
-        """One answer for each prompt, a text or token ids, in order. It ends before the first text of ``stop``.
+        """One answer for each prompt, a text or token ids, in order.
 
-        ``truncate`` cuts a prompt that is too long. Without ``add_special_tokens`` a text gets none. ``ValueError``
-        names a prompt or an option that is out of range.
+        ``truncate`` cuts a prompt that is too long. ``ValueError`` names a prompt or an option that is out of range.
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        stops = self._stops(stop)
-        asked = self._stopping(sampling or Sampling(), stops)
-        asked.checked(self.card)  # also where there are no prompts
-        encoded = [
-            self._encode(f"prompt {number}", prompt, truncate, add_special_tokens)
-            for number, prompt in enumerate(prompts)
-        ]
+        stops = self._stops(options)
+        asked = self._stopping(options, stops)
+        check_options(asked, self.card)  # also where there are no prompts
+        encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
-        answers = {self.add(prompt.ids, asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
+        answers = {self.add(prompt.ids, **asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
         try:
             while left:
@@ -206,34 +196,29 @@ class Generator:
             for request in answers:
                 self.drop(request)
         for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if asked.logprobs else None
+            answer.made.logprobs = answer.made.logprobs if options.get("logprobs") else None
             answer.made.usage = prompt.usage(answer.made)
         return [answer.made for answer in begun]
 
     def generate_stream(
-        self,
-        prompt: Prompt,
-        sampling: Sampling | None = None,
-        *,
-        stop: str | Sequence[str] = (),
-        truncate: bool = False,
-        add_special_tokens: bool = True,
+        self, prompt: Prompt, *, truncate: bool = False, **options: Unpack[GenerateOptions]
     ) -> Iterator[Chunk]:
         """The answer to one prompt as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
-        stops = self._stops(stop)
-        sampling = self._stopping(sampling or Sampling(), stops).checked(self.card)
+        stops = self._stops(options)
+        asked = self._stopping(options, stops)
+        check_options(asked, self.card)
         answer = _Answer(self._detokenizer, stops)
-        encoded = self._encode("the prompt", prompt, truncate, add_special_tokens)
-        request, last = self.add(encoded.ids, sampling), False
+        encoded = self._encode("the prompt", prompt, truncate, options)
+        request, last = self.add(encoded.ids, **asked), False
         try:
             while not last:
                 for token in self._tokens_of({request}):
                     if not last:
                         last = answer.add(token) or bool(token.finish)
-                        yield answer.news(encoded, last, sampling.logprobs)
+                        yield answer.news(encoded, last, bool(options.get("logprobs")))
         finally:
             self.drop(request)
 
@@ -252,18 +237,19 @@ class Generator:
             self._lane.wait(self._in_flight.popleft())
         self._lane.close()
 
-    def _stops(self, stop: str | Sequence[str]) -> Sequence[str]:
+    def _stops(self, options: GenerateOptions) -> Sequence[str]:
+        stop = options.get("stop") or ()
         stops = [stop] if isinstance(stop, str) else stop
         if stops and not self._detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         return stops
 
-    def _stopping(self, sampling: Sampling, stops: Sequence[str]) -> Sampling:
+    def _stopping(self, options: GenerateOptions, stops: Sequence[str]) -> GenerateOptions:
         """A stop text that is a special token ends an answer by its id: such tokens have no text."""
         special_ids = [self._detokenizer.special_id(stop) for stop in stops] if self._detokenizer else []
         ids = [id for id in special_ids if id is not None]
-        stops_at = list(dict.fromkeys((*sampling.stop_token_ids, *ids)))
-        return replace(sampling, stop_token_ids=stops_at) if ids else sampling
+        stops_at = list(dict.fromkeys((*(options.get("stop_token_ids") or ()), *ids)))
+        return {**options, "stop_token_ids": stops_at} if ids else options
 
     def _add_step(self, runner: Runner[DecodeBuffers]) -> int:
         b = runner.buffers()
@@ -274,8 +260,8 @@ class Generator:
             return False
         self._batch.begin(step)
         while self._waiting:
-            request, (ids, s) = next(iter(self._waiting.items()))
-            if not self._batch.admit(step, ids, user=request, **vars(s)):
+            request, (ids, options) = next(iter(self._waiting.items()))
+            if not self._batch.admit(step, ids, user=request, **options):
                 break
             del self._waiting[request]
             self._running.add(request)
@@ -292,7 +278,7 @@ class Generator:
             wrong = min(ids) if min(ids) < 0 else max(ids)
             raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
 
-    def _encode(self, which: str, prompt: Prompt, truncate: bool, special: bool) -> _Prompt:
+    def _encode(self, which: str, prompt: Prompt, truncate: bool, options: GenerateOptions) -> _Prompt:
         limit = self.card.max_input_tokens
         if not isinstance(prompt, str):
             if any(isinstance(part, str) for part in prompt):
@@ -306,7 +292,7 @@ class Generator:
         encoded = self._tokenizer.encode_items([prompt])[0]
         if encoded.truncated and not truncate:
             raise ValueError(f"{which} has {encoded.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
-        ids = self._with_specials(encoded.ids, special)
+        ids = self._with_specials(encoded.ids, options.get("add_special_tokens") is not False)
         self._check(which, ids)
         return _Prompt(ids, encoded.truncated)
 

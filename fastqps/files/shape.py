@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
-from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 NUMBER_MAX = 1e100  # its square can still be counted with; no figure of a measurement is near it
-
-
-def misfit(data: Mapping[str, Any], kind: type, optional: frozenset[str] = frozenset()) -> str:
-    """The first key whose value is not what the field of ``kind`` says, or that is missing though it has no default;
-    empty: there is none. ``optional`` ones may be None."""
-    hints = get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        if field.name not in data:
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                return field.name
-        elif not fits(data[field.name], hints[field.name]) and not (
-            field.name in optional and data[field.name] is None
-        ):
-            return field.name
-    return ""
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -43,11 +26,11 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is Any:
         return _within(value)
     if hint in (int, float):
-        return is_number(value) and (hint is float or isinstance(value, int))
+        return _is_number(value) and (hint is float or isinstance(value, int))
     return isinstance(value, hint)
 
 
-def is_number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """A finite number that can be counted with."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= NUMBER_MAX
 
@@ -56,4 +39,4 @@ def _within(value: Any) -> bool:
     """No number in it is beyond counting."""
     if isinstance(value, dict | list):
         return all(map(_within, value.values() if isinstance(value, dict) else value))
-    return is_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else True
+    return _is_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else True

@@ -1,4 +1,4 @@
-"""The tensors that a model hands to its embedding and to attention, on any device."""
+"""The tensors that a model hands to its embedding, to attention and to options of logits, on any device."""
 
 from __future__ import annotations
 
@@ -76,3 +76,21 @@ class Attention:
     def size(self, qkv: torch.Tensor) -> int:
         """The width of a head of ``qkv``."""
         return qkv.shape[1] // (self.heads + 2 * self.kv_heads)
+
+
+@dataclass(frozen=True, eq=False)
+class LogitChanges:
+    """The runs of a step and what changes their logits: ``LogitChanges`` of csrc/step/cpu/logit_options.h."""
+
+    starts: torch.Tensor  # int32 [S + 1]
+    kv_slots: torch.Tensor  # int32 [T]
+    positions: torch.Tensor  # int32 [T]
+    made: torch.Tensor  # int32 [S]
+    params: torch.Tensor  # int32 [slots, ADMITTED_WORDS]
+    history: torch.Tensor  # int32 [slots, positions]: each sequence's tokens
+    eos_ids: torch.Tensor  # int32
+    rules: torch.Tensor  # int32 [rules, RULE_WORDS]: first the ``n_forced`` that force a token
+    rule_ids: torch.Tensor  # int32: the tokens that have to stand before another one, rule after rule
+    counts: torch.Tensor  # int32 [≥ 2]: rows, runs
+    n_forced: int
+    longest: int  # most tokens that a rule has in ``rule_ids``

@@ -14,7 +14,6 @@ from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.models.families.encoder import GATES
 from fastqps.ops.interface import Reader, Rows
 
-Function = Callable[[torch.Tensor], torch.Tensor]
 # hidden_act of config.json -> what the kernels call it.
 KINDS: dict[str, Activation] = {
     "gelu": "gelu",
@@ -24,7 +23,7 @@ KINDS: dict[str, Activation] = {
     "relu": "relu",
     "silu": "silu",
 }
-_FUNCTIONS: dict[Activation, Function] = {
+FUNCTIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
@@ -37,11 +36,6 @@ def kind_of(activation: str) -> Activation:
     if activation not in KINDS:
         raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(GATES)}")
     return KINDS[activation]
-
-
-def function(activation: str) -> Function:
-    """``ModelError`` if it is none of ``GATES``."""
-    return _FUNCTIONS[kind_of(activation)]
 
 
 def rows_for(x: torch.Tensor, reader: Reader | None) -> Rows:

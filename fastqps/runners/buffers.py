@@ -58,19 +58,9 @@ class StepBuffers:
     @classmethod
     def allocate(cls, card: ModelCard, max_items: int, max_tokens: int) -> StepBuffers:
         """Zeroed buffers for steps of the model, on cache-line boundaries; their addresses never change."""
-        rows, width = max_tokens if card.traits.by_token else max_items, card.dimensions
-        return cls(
-            max_items=max_items,
-            max_tokens=max_tokens,
-            width=width,
-            by_token=card.traits.by_token,
-            input_ids=aligned(max_tokens, np.int32),
-            position_ids=aligned(max_tokens, np.int32),
-            token_type_ids=aligned(max_tokens, np.int32),
-            cu_seqlens=aligned(max_items + 1, np.int32),
-            output=aligned(rows * width, np.float32).reshape(rows, width),
-            stamps=aligned(2, np.int64),
-        )
+        at = EncodeLayout(max_tokens, max_items, card.dimensions, rows_by_token=card.traits.by_token)
+        staging, output = aligned(at.words, np.int32), aligned(at.out_words, np.int32)
+        return cls.over(card, staging, output, aligned(2, np.int64), max_items, max_tokens)
 
     @classmethod
     def over(

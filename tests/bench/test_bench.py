@@ -42,7 +42,7 @@ def test_loadgen_counts_what_the_server_counts(server: Server, tmp_path: Path) -
     before = fetch_counts(server.admin)["codes"]
     found = loadgen(server.address, PREDICT, payloads, SHORT, samples=tmp_path / "s")
     after = fetch_counts(server.admin)["codes"]
-    assert found["loop"] == "closed" and found["rate"] > 0 and not set(found) & {"timeline", "histograms"}
+    assert found["loop"] == "closed" and found["rate"] > 0 and "timeline" not in found
     # What was in flight at the end is answered, but counted only where its answer came in time.
     items = {code: n for code, count in after.items() if (n := count - before[code])}
     assert 0 <= items["OK"] - found["status_with_warmup"]["OK"] <= SHORT.connections * SHORT.inflight

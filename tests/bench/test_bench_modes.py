@@ -51,8 +51,7 @@ def late(point: Point) -> None:
 def test_every_mode_has_its_module() -> None:
     for name, answers in MODES.items():
         module = mode(name)
-        assert callable(module.add_arguments) and answers
-        assert callable(getattr(module, "run", None)) or callable(getattr(module, "run_alone", None))
+        assert callable(module.add_arguments) and callable(module.run) and answers
 
 
 @pytest.mark.parametrize(
@@ -329,7 +328,7 @@ def test_soak_of_a_server_elsewhere_says_what_was_not_watched(run: Run) -> None:
 
 def test_a_trace(run: Run, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
-    trace.write_text("0\n1000\n")
+    trace.write_text("t_us\n0\n1000\n")
     found = run("rate", Queue(), f"--trace {trace} --speedup 4")
     assert (found.loads[0].trace, found.loads[0].speedup, found.loads[0].duration_s) == (str(trace), 4, 0)
     assert found.result.points[0].name == "trace.csv, 4 × as fast"
@@ -391,7 +390,7 @@ def test_breakdown_needs_the_admin_port(run: Run) -> None:
         ("soak", "--rate 2000M", "2e+09/s is not possible"),
         ("rate", "--trace nowhere.csv", "no trace nowhere.csv"),
         ("rate", "--rate 5 --speedup 2", "--speedup needs --trace"),
-        ("rate", "--rate 5 --repetitions 0", "--repetitions 0: 1 to 100"),
+        ("rate", "--rate 5 --texts 0", "--texts 0: 1 to 1048576"),
         ("rate", "--rate 5 --duration 10", "--duration: '10' has no unit"),
         ("rate", "--rate 5 --seed -1", "--seed -1"),
         ("rate", "--rate 5 --set lanes", "write KEY=VALUE"),
@@ -433,9 +432,9 @@ def test_rates_with_units_and_an_objective_of_errors_alone(
 def test_workload_flags() -> None:
     parser = argparse.ArgumentParser()
     add_common(parser)
-    own = ["--unique", "--model", "m", "--device", "null", "--set", "max_batch_items=8"]
+    own = ["--texts", "100000", "--model", "m", "--device", "null", "--set", "max_batch_items=8"]
     common = read_common(parser.parse_args(own))
     assert common.settings == {"model": ["m"], "device": "null", "max-batch-items": "8"} and common.slo is None
     assert common.workload == Workload(parse_call("predict"), texts=100_000)
-    common = read_common(parser.parse_args(["--address", "h:1", "--model", "m", "--repeat", "5"]))
+    common = read_common(parser.parse_args(["--address", "h:1", "--model", "m", "--texts", "5"]))
     assert common.settings == {} and (common.workload.model, common.workload.texts) == ("m", 5)

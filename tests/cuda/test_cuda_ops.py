@@ -16,8 +16,8 @@ from model_runs import encoded, random_items
 from nightly import nightly
 from padded import PaddedDecoder, PaddedEncoder
 
+from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
@@ -82,15 +82,15 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
     card = replace(card, prefix_ids=(5, 6, 7) if kind != "llama-biased" else (), eos_ids=(3, 4))
     prompts = [[rng.randrange(VOCAB) for _ in range(n)] for n in (5, 1, 2)]
     samplings = [
-        Sampling(logprobs=True),
-        Sampling(temperature=1.0, seed=7, ignore_eos=True, logprobs=True),
-        Sampling(temperature=0.8, top_k=5, top_p=0.9, seed=8, stop_token_ids=(9,)),
+        GenerateOptions(logprobs=True),
+        GenerateOptions(temperature=1.0, seed=7, ignore_eos=True, logprobs=True),
+        GenerateOptions(temperature=0.8, top_k=5, top_p=0.9, seed=8, stop_token_ids=(9,)),
     ]
 
     def answers(ops: Any, make: type[DecoderRunner]) -> list[Any]:
         generator = Generator(card, runner=make.load(card, ops, 2, 7), steps_in_flight=2)
         for prompt, sampling in zip(prompts, samplings, strict=True):
-            generator.add(prompt, sampling)
+            generator.add(prompt, **sampling)
         found = []
         while generator.busy:
             found += [(token.request, token.id, token.logprob, token.finish) for token in generator.step()]

@@ -29,7 +29,6 @@ from fastqps.devices.cuda import steps as cuda_steps
 from fastqps.devices.cuda.fake import FakeCuda
 from fastqps.devices.errors import DeviceError
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
 from fastqps.models import ModelError, load_card
 from fastqps.runners.lane import AsyncLane, make_lanes
@@ -171,7 +170,7 @@ def test_a_generators_lanes_have_their_own_sequences(tmp_path: Path) -> None:
     for each in runners:
         each.warm_up()  # of lanes that the generators replace
     generators = [Generator(card, runner=each, max_running=3) for each in runners]
-    halves = [[generator.add(ids, Sampling()) for ids in prompts[i::2]] for i, generator in enumerate(generators)]
+    halves = [[generator.add(ids) for ids in prompts[i::2]] for i, generator in enumerate(generators)]
     found: dict[tuple[int, int], list[int]] = {}
     while any(generator.busy for generator in generators):
         for i, generator in enumerate(generators):
@@ -300,9 +299,7 @@ def test_the_kernels_themselves_interpreted(tmp_path: Path, monkeypatch: pytest.
     prompts, made = items(2, VOCAB, 6), []
     for device in ("cpu", "cuda"):
         generator = Generator(card, device=device, dtype="float32", max_running=2, max_step_tokens=8)
-        made.append(
-            [each.token_ids for each in generator.generate(prompts, Sampling(temperature=0.7, top_k=9, seed=4))]
-        )
+        made.append([each.token_ids for each in generator.generate(prompts, temperature=0.7, top_k=9, seed=4)])
         generator.close()
     assert made[0] == made[1]
 

@@ -16,7 +16,6 @@ from nightly import nightly
 from padded import PaddedDecoder, PaddedEncoder
 
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
@@ -73,7 +72,7 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
     ]
     for ops, make in made:
         runner = make.load(card, ops, 2, 10)
-        answers = Generator(card, runner=runner).generate([[1, 2, 3], [7]], Sampling(logprobs=True))
+        answers = Generator(card, runner=runner).generate([[1, 2, 3], [7]], logprobs=True)
         found.append(np.array([answer.logprobs[0] for answer in answers if answer.logprobs]))
     want, got, plain = found
     assert np.abs(want - plain).max() > 0.001, "this was not FP8"

@@ -17,8 +17,8 @@ from decoders import DECODERS, VOCAB, expected, write_decoder
 from bench.reference_batch import ReferenceBatch
 from fastqps._core import DecodeBatch
 from fastqps.api.prediction import Usage
+from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import LENGTH, STOP, Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.runners.decoder import DecoderRunner
@@ -56,7 +56,7 @@ class Request:
     """One of a scenario: when it comes, when it is dropped (a number of its tokens), what it has to get."""
 
     ids: list[int]
-    sampling: Sampling
+    sampling: GenerateOptions
     arrives: int
     dropped_at: int
     want: list[int]
@@ -66,9 +66,11 @@ class Request:
 
 def random_request(rng: random.Random, model: Any, card: ModelCard) -> Request:
     stops = rng.sample(range(VOCAB), rng.choice([0, 0, 0, 1, 8]))
-    sampling = Sampling(rng.randint(1, MAX_OUTPUT), stop_token_ids=stops, ignore_eos=rng.random() < 0.3)
-    ids, ends = random_ids(rng), stops + ([] if sampling.ignore_eos else list(card.eos_ids))
-    want = expected(model, [*card.prefix_ids, *ids], sampling.max_tokens, ends or None)
+    sampling = GenerateOptions(
+        max_tokens=rng.randint(1, MAX_OUTPUT), stop_token_ids=stops, ignore_eos=rng.random() < 0.3
+    )
+    ids, ends = random_ids(rng), stops + ([] if sampling["ignore_eos"] else list(card.eos_ids))
+    want = expected(model, [*card.prefix_ids, *ids], sampling["max_tokens"], ends or None)
     return Request(ids, sampling, rng.randint(0, 20), rng.choice([99, 99, 99, 0, 1, 3]), want)
 
 
@@ -79,7 +81,7 @@ def play(generator: Generator, requests: Sequence[Request]) -> None:
     while waiting or generator.busy:
         while waiting and waiting[0].arrives <= step:
             request = waiting.pop(0)
-            number = generator.add(request.ids, request.sampling)
+            number = generator.add(request.ids, **request.sampling)
             by_number[number] = request
             if request.dropped_at == 0:
                 generator.drop(number)
@@ -114,7 +116,7 @@ def test_random_company(tmp_path: Path, seed: int) -> None:
         kept = min(request.dropped_at, len(request.want))
         assert request.got == request.want[:kept], f"{kind}: {request}"
         if kept == len(request.want):
-            ends = {*request.sampling.stop_token_ids, *(() if request.sampling.ignore_eos else eos)}
+            ends = {*request.sampling.get("stop_token_ids", ()), *(() if request.sampling.get("ignore_eos") else eos)}
             assert request.finish == (STOP if request.want[-1] in ends else LENGTH)
 
 
@@ -125,8 +127,8 @@ def test_every_family_alone_and_together(tmp_path: Path, kind: str) -> None:
     prompts = [random_ids(rng) for _ in range(5)]
     want = [expected(model, ids, MAX_OUTPUT) for ids in prompts]
     generator = make_generator(card_of(tmp_path))
-    together = generator.generate(prompts, Sampling(logprobs=True))
-    alone = generator.generate(prompts[:1], Sampling(logprobs=True))
+    together = generator.generate(prompts, logprobs=True)
+    alone = generator.generate(prompts[:1], logprobs=True)
     assert [answer.token_ids for answer in together] == want
     assert alone[0].token_ids == want[0]
     assert alone[0].logprobs == pytest.approx(together[0].logprobs, abs=1e-5)
@@ -164,7 +166,7 @@ def test_old_names_and_shards(tmp_path: Path) -> None:
         end = min(i for i, token in enumerate(want) if token in eos)
         answer = make_generator(card).generate([ids])[0]
         assert (answer.token_ids, answer.finish_reason) == (want[: end + 1], "stop")
-        ignored = make_generator(card).generate([ids], Sampling(ignore_eos=True))[0]
+        ignored = make_generator(card).generate([ids], ignore_eos=True)[0]
         assert (ignored.token_ids, ignored.finish_reason) == (want, "length")
 
 
@@ -187,11 +189,14 @@ def test_the_same_seed_gives_the_same_tokens_in_any_company(tmp_path: Path) -> N
     rng = random.Random(11)
     card = card_of(tmp_path)
     cases = [
-        (random_ids(rng), Sampling(temperature=rng.choice([0.7, 1.5]), top_k=k, top_p=p, seed=rng.randrange(1 << 64)))
+        (
+            random_ids(rng),
+            GenerateOptions(temperature=rng.choice([0.7, 1.5]), top_k=k, top_p=p, seed=rng.randrange(1 << 64)),
+        )
         for k in (0, 1, 5, 64)
         for p in (0.3, 0.9, 1.0)
     ]
-    alone = [make_generator(card).generate([ids], sampling)[0].token_ids for ids, sampling in cases]
+    alone = [make_generator(card).generate([ids], **sampling)[0].token_ids for ids, sampling in cases]
     for batch, in_flight, slots in ((DecodeBatch, 2, 12), (DecodeBatch, 1, 5), (ReferenceBatch, 2, 3)):
         generator = make_generator(card, slots, in_flight, batch)
         requests = [
@@ -202,15 +207,15 @@ def test_the_same_seed_gives_the_same_tokens_in_any_company(tmp_path: Path) -> N
         assert [r.got for r in requests] == alone
     assert len({tuple(tokens) for tokens in alone}) > len(alone) // 2, "nothing was random"
     greedy = make_generator(card).generate([cases[0][0]])[0].token_ids
-    assert greedy == make_generator(card).generate([cases[0][0]], Sampling(temperature=1.0, top_k=1))[0].token_ids
+    assert greedy == make_generator(card).generate([cases[0][0]], temperature=1.0, top_k=1)[0].token_ids
 
 
 def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama", spread=0.05)
     generator = make_generator(card_of(tmp_path))
-    draws = [generator.generate([[1, 2, 3]], Sampling(temperature=2.0, seed=seed))[0].token_ids for seed in range(8)]
+    draws = [generator.generate([[1, 2, 3]], temperature=2.0, seed=seed)[0].token_ids for seed in range(8)]
     assert len({tuple(tokens) for tokens in draws}) == 8
-    unseeded = [generator.generate([[1, 2, 3]], Sampling(temperature=2.0))[0].token_ids for _ in range(4)]
+    unseeded = [generator.generate([[1, 2, 3]], temperature=2.0)[0].token_ids for _ in range(4)]
     assert len({tuple(tokens) for tokens in unseeded}) == 4
 
 
@@ -251,7 +256,7 @@ def test_every_place_is_free_again(tmp_path: Path) -> None:
     for batch in (DecodeBatch, ReferenceBatch):
         generator = make_generator(card, 3, batch=batch)
         for _ in range(20):
-            numbers = [generator.add(random_ids(rng), Sampling()) for _ in range(4)]
+            numbers = [generator.add(random_ids(rng)) for _ in range(4)]
             for _ in range(rng.randint(0, 4)):
                 generator.step()
             for number in numbers:
@@ -265,7 +270,7 @@ def test_what_is_out_of_range_is_refused(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama-1-layer")
     generator = make_generator(card_of(tmp_path))
     with pytest.raises(ValueError, match="max_tokens"):
-        generator.generate([[1]], Sampling(max_tokens=0))
+        generator.generate([[1]], max_tokens=0)
     assert not generator.busy
 
 
@@ -274,17 +279,17 @@ def test_requests_of_others_keep_their_tokens(tmp_path: Path) -> None:
     model = write_decoder(tmp_path)
     card = card_of(tmp_path, eos_ids=())
     generator = make_generator(card)
-    prompts, sampling = [[1, 2], [3], [4, 5, 6], [7]], Sampling(9)
+    prompts, sampling = [[1, 2], [3], [4, 5, 6], [7]], GenerateOptions(max_tokens=9)
     want = [expected(model, ids, 9, None) for ids in prompts]
-    added = generator.add(prompts[0], sampling)
-    assert generator.generate(prompts[1:2], sampling)[0].token_ids == want[1]
-    streams = [generator.generate_stream(ids, sampling) for ids in prompts[2:]]
+    added = generator.add(prompts[0], **sampling)
+    assert generator.generate(prompts[1:2], **sampling)[0].token_ids == want[1]
+    streams = [generator.generate_stream(ids, **sampling) for ids in prompts[2:]]
     got: list[list[int]] = [[], []]
     for chunks in zip(*streams, strict=True):
         for tokens, chunk in zip(got, chunks, strict=True):
             tokens += chunk.token_ids
     assert got == want[2:]
-    late = generator.add(prompts[0], sampling)
+    late = generator.add(prompts[0], **sampling)
     by_request: dict[int, list[int]] = {added: [], late: []}
     while generator.busy:
         for token in generator.step():

@@ -15,10 +15,10 @@ from decoders import VOCAB, write_decoder
 from nightly import nightly, nightly_but
 from padded import PaddedDecoder, TorchDecodeOps
 
-from bench.reference_rows import ReferenceRows
 from fastqps import Engine
+from fastqps._core import sequence_params
+from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.files.logit_options import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
@@ -106,12 +106,12 @@ def test_tokens_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     plain = answers(reread(tmp_path), prompts, MAX_OUTPUT)
     want = answers(reread(tmp_path, **OPTIONS[name]), prompts, MAX_OUTPUT)
     assert want != plain, "the option changes nothing here: the test would show nothing"
-    card, sampling = card_of(tmp_path), Sampling(MAX_OUTPUT)
+    card, sampling = card_of(tmp_path), GenerateOptions(max_tokens=MAX_OUTPUT)
     for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         for steps in (1, 2):
             made = generator(card, ops, steps=steps)
-            assert [a.token_ids for a in made.generate(prompts, sampling)] == want
-            assert made.generate(prompts[3:4], sampling)[0].token_ids == want[3]
+            assert [a.token_ids for a in made.generate(prompts, **sampling)] == want
+            assert made.generate(prompts[3:4], **sampling)[0].token_ids == want[3]
 
 
 def test_min_new_tokens_overrides_min_length(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_min_new_tokens_overrides_min_length(tmp_path: Path) -> None:
     want = answers(reread(tmp_path, min_length=30, min_new_tokens=0), prompts, MAX_OUTPUT)
     assert want != answers(reread(tmp_path, min_length=30), prompts, MAX_OUTPUT)
     write_options(tmp_path, min_length=30, min_new_tokens=0)
-    made = generator(card_of(tmp_path), CpuDecodeOps(FLOAT32)).generate(prompts, Sampling(MAX_OUTPUT))
+    made = generator(card_of(tmp_path), CpuDecodeOps(FLOAT32)).generate(prompts, max_tokens=MAX_OUTPUT)
     assert [a.token_ids for a in made] == want
 
 
@@ -131,14 +131,14 @@ def test_a_prefix_counts_as_part_of_the_text(tmp_path: Path, name: str) -> None:
     model = reread(tmp_path, **OPTIONS[name])
     want = answers(model, [[*prefix, *ids] for ids in prompts], MAX_OUTPUT)
     made = generator(card_of(tmp_path, prefix_ids=tuple(prefix)), CpuDecodeOps(FLOAT32))
-    assert [a.token_ids for a in made.generate(prompts, Sampling(MAX_OUTPUT))] == want
+    assert [a.token_ids for a in made.generate(prompts, max_tokens=MAX_OUTPUT)] == want
 
 
 def test_where_every_token_is_forbidden_it_is_the_first(tmp_path: Path) -> None:
     """And its probability is 1: nothing else can be chosen. Neither the start nor an answer fails."""
     write_decoder(tmp_path, "llama", 3)
     model = reread(tmp_path, begin_suppress_tokens=[*range(VOCAB)])
-    (made,) = generator(card_of(tmp_path), CpuDecodeOps(FLOAT32)).generate([[7, 8]], Sampling(4, logprobs=True))
+    (made,) = generator(card_of(tmp_path), CpuDecodeOps(FLOAT32)).generate([[7, 8]], max_tokens=4, logprobs=True)
     assert [made.token_ids] == answers(model, [[7, 8]], 4)
     assert (made.token_ids[0], made.logprobs[0]) == (0, 0.0)
 
@@ -148,7 +148,7 @@ def test_each_request_has_its_own_limit(tmp_path: Path) -> None:
     model, made = reread(tmp_path, forced_eos_token_id=7), generator(card_of(tmp_path), CpuDecodeOps(FLOAT32))
     for limit in (1, 2, 9):
         want = answers(model, prompts_of(limit), limit)
-        assert [a.token_ids for a in made.generate(prompts_of(limit), Sampling(limit))] == want
+        assert [a.token_ids for a in made.generate(prompts_of(limit), max_tokens=limit)] == want
 
 
 def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
 
     warm = generator(card_of(tmp_path), Watched(torch.bfloat16))
     seen.clear()
-    warm.generate([[1, 2]], Sampling(3))
+    warm.generate([[1, 2]], max_tokens=3)
     assert set(seen) == {FLOAT32}
 
 
@@ -196,10 +196,8 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
     step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0], counts)
     # The checkpoint's penalty and n-grams come with each sequence's parameters.
     for slot, prompt in enumerate(prompts):
-        rows = ReferenceRows()
-        rows.admit(slot, max_tokens=9, repetition_penalty=1.3, no_repeat_ngram_size=3)
-        rows.append(slot, 0, 0, prompt)
-        state.params[slot] = torch.tensor(rows.admitted[0], dtype=torch.int32)
+        params = sequence_params(slot, max_tokens=9, repetition_penalty=1.3, no_repeat_ngram_size=3)
+        state.params[slot] = torch.tensor(params, dtype=torch.int32)
         state.history[slot, : len(prompt)] = torch.tensor(prompt, dtype=torch.int32)
     for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         got = ops.change_logits(logits.clone(), step, state)

@@ -20,8 +20,9 @@ from test_logit_options import EOS, OPTIONS, reread
 from bench.reference_batch import ReferenceBatch
 from fastqps import Engine
 from fastqps._core import DecodeBatch
+from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
+from fastqps.engine.sampling import check_options
 from fastqps.models import ModelCard, load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
@@ -115,7 +116,7 @@ def scenario(tmp_path: Path, seed: int, requests: int = 8) -> tuple[ModelCard, l
         options = random_options(rng, limit)
         want = expected(model, [*prefix, *ids], limit, EOS, options)
         dropped = rng.choice([99, 99, 99, 0, 2])
-        made.append(Request(ids, Sampling(limit, **options), rng.randint(0, 12), dropped, want))
+        made.append(Request(ids, GenerateOptions(max_tokens=limit, **options), rng.randint(0, 12), dropped, want))
     return card, made
 
 
@@ -150,12 +151,12 @@ def test_options_make_a_difference(tmp_path: Path) -> None:
     ):
         want = expected(model, ids, MAX_OUTPUT, EOS, options)
         assert want != plain, options
-        assert made.generate([ids], Sampling(**options))[0].token_ids == want
+        assert made.generate([ids], **options)[0].token_ids == want
     card = card_of(tmp_path, eos_ids=tuple(ends))
     made = Generator(card, runner=DecoderRunner.load(card, CpuDecodeOps(FLOAT32), 2, 40))
-    assert len(made.generate([ids], Sampling())[0].token_ids) <= 4
+    assert len(made.generate([ids])[0].token_ids) <= 4
     for least in (5, MAX_OUTPUT):
-        found = made.generate([ids], Sampling(min_tokens=least))[0].token_ids
+        found = made.generate([ids], min_tokens=least)[0].token_ids
         assert found == expected(model, ids, MAX_OUTPUT, ends, {"min_tokens": least})
         assert ends[0] not in found[:least] and len(found) > least - 1
 
@@ -182,8 +183,10 @@ def test_an_option_replaces_the_checkpoints(
     assert want != plain
     card = card_of(tmp_path)
     made = Generator(card, runner=DecoderRunner.load(card, CpuDecodeOps(FLOAT32), 8, 60))
-    requests = [Request(ids, Sampling(**options), 0, 99, found) for ids, found in zip(prompts, plain, strict=True)]
-    requests += [Request(ids, Sampling(), 0, 99, found) for ids, found in zip(prompts, want, strict=True)]
+    requests = [
+        Request(ids, GenerateOptions(**options), 0, 99, found) for ids, found in zip(prompts, plain, strict=True)
+    ]
+    requests += [Request(ids, GenerateOptions(), 0, 99, found) for ids, found in zip(prompts, want, strict=True)]
     play(made, requests)
     check(requests)
 
@@ -220,7 +223,7 @@ def test_lanes_do_not_share_options(tmp_path: Path) -> None:
     numbers: list[dict[int, Request]] = [{}, {}]
     for i, request in enumerate(requests):
         request.dropped_at = 99
-        numbers[i % 2][lanes[i % 2].add(request.ids, request.sampling)] = request
+        numbers[i % 2][lanes[i % 2].add(request.ids, **request.sampling)] = request
     while any(lane.busy for lane in lanes):
         for lane, known in zip(lanes, numbers, strict=True):
             for token in lane.step():
@@ -232,13 +235,15 @@ def test_the_same_seed_gives_the_same_tokens_with_options(tmp_path: Path) -> Non
     """Drawn ones: alone, and beside requests with other options."""
     write_decoder(tmp_path, "llama", 3)
     card, rng = card_of(tmp_path), random.Random(1)
-    samplings = [Sampling(temperature=3.0, seed=i, logprobs=True, **random_options(rng, MAX_OUTPUT)) for i in range(12)]
+    samplings = [
+        GenerateOptions(temperature=3.0, seed=i, logprobs=True, **random_options(rng, MAX_OUTPUT)) for i in range(12)
+    ]
     prompts = [random_ids(rng, MAX_INPUT) for _ in samplings]
 
     def generator(slots: int) -> Generator:
         return Generator(card, runner=DecoderRunner.load(card, CpuDecodeOps(FLOAT32), slots, 60))
 
-    alone = [generator(1).generate([ids], s)[0].token_ids for ids, s in zip(prompts, samplings, strict=True)]
+    alone = [generator(1).generate([ids], **s)[0].token_ids for ids, s in zip(prompts, samplings, strict=True)]
     cases = zip(prompts, samplings, alone, strict=True)
     requests = [Request(ids, s, rng.randint(0, 5), 99, want) for ids, s, want in cases]
     play(generator(5), requests)
@@ -283,7 +288,7 @@ def test_the_engine_has_the_options(tmp_path: Path) -> None:
 def test_options_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     write_decoder(tmp_path, "llama")
     with pytest.raises(ValueError, match=message):
-        Sampling(**options).checked(card_of(tmp_path))
+        check_options(GenerateOptions(**options), card_of(tmp_path))
 
 
 def test_not_all_forced_tokens_can_be_suppressed(tmp_path: Path) -> None:
@@ -291,11 +296,11 @@ def test_not_all_forced_tokens_can_be_suppressed(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama")
     model = reread(tmp_path, forced_eos_token_id=[60, 9, 8], suppress_tokens=[8])
     card = card_of(tmp_path)
-    assert Sampling(suppress_token_ids=(9,)).checked(card).suppress_token_ids == [9]
+    assert check_options({"suppress_token_ids": (9,)}, card)["suppress_token_ids"] == [9]
     with pytest.raises(ValueError, match="suppress_tokens"):
         expected(model, [1], 4, EOS, {"suppress_token_ids": (9, 60)})
     with pytest.raises(ValueError, match=r"suppress_token_ids \[9, 60\] is out of range: without all of \[60, 9\], "):
-        Sampling(suppress_token_ids=(9, 60)).checked(card)
+        check_options({"suppress_token_ids": (9, 60)}, card)
 
 
 def test_a_checkpoints_values_may_be_beyond_a_requests(tmp_path: Path) -> None:
@@ -303,8 +308,7 @@ def test_a_checkpoints_values_may_be_beyond_a_requests(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama", 3)
     reread(tmp_path, min_new_tokens=50, no_repeat_ngram_size=100)
     card = card_of(tmp_path)
-    checked = Sampling(3).checked(card)
-    assert checked.checked(card) == checked
-    assert (checked.min_tokens, checked.no_repeat_ngram_size) == (50, 100)
+    checked = check_options({"max_tokens": 3}, card)
+    assert (checked["min_tokens"], checked["no_repeat_ngram_size"]) == (50, 100)
     made = Generator(card, runner=DecoderRunner.load(card, CpuDecodeOps(FLOAT32), 1, 40))
-    assert len(made.generate([[1, 2]], Sampling(3))[0].token_ids) == 3
+    assert len(made.generate([[1, 2]], max_tokens=3)[0].token_ids) == 3

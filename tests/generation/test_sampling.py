@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections import Counter
 from typing import Any
 
@@ -13,8 +12,8 @@ from generators import random_sampling
 from padded import TorchDecodeOps
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
-from fastqps._core import ADMITTED_WORDS
-from fastqps.engine.sampling import Sampling
+from fastqps._core import ADMITTED_WORDS, sequence_params
+from fastqps.api.request import GenerateOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeStep, LogitRules
 
@@ -32,23 +31,17 @@ class State:
         self.rules = LogitRules.of(None, ())
 
 
-def record(slot: int, sampling: Sampling) -> list[int]:
-    floats = struct.unpack("2i", struct.pack("2f", sampling.temperature, sampling.top_p))
-    seeds = struct.unpack("2i", struct.pack("Q", sampling.seed or 0))
-    stops = [*sampling.stop_token_ids, *[-1] * (8 - len(sampling.stop_token_ids))]
-    flags = sampling.ignore_eos | sampling.logprobs << 1
-    return [slot, *seeds, *floats, sampling.top_k, sampling.max_tokens, flags, *stops, *[0] * (ADMITTED_WORDS - 16)]
-
-
 def ints(values: Any) -> torch.Tensor:
     return torch.as_tensor(values, dtype=torch.int32)
 
 
-def draw(ops: Any, logits: torch.Tensor, samplings: list[Sampling], made: list[int], eos: list[int]) -> dict[str, Any]:
+def draw(
+    ops: Any, logits: torch.Tensor, samplings: list[GenerateOptions], made: list[int], eos: list[int]
+) -> dict[str, Any]:
     """Samples row i of ``logits`` with samplings[i] as the made[i]-th token of a sequence in cache slot n - 1 - i."""
     n = len(samplings)
     state, slots = State(n, eos), list(range(n))[::-1]
-    admitted = ints([record(slot, s) for slot, s in zip(slots, samplings, strict=True)])
+    admitted = ints([sequence_params(slot, **s) for slot, s in zip(slots, samplings, strict=True)])
     outputs = ints([-9] * n), torch.zeros(n), ints([-9] * n)
     runs = ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made)
     step = DecodeStep(*runs, *outputs, admitted, counts=ints([n, n, n]))
@@ -105,7 +98,7 @@ def test_draws_have_their_probabilities(temperature: float, top_k: int, top_p: f
     p[order[first:]] = 0
     p /= p.sum()
     assert kept is None or int((p > 0).sum()) == kept
-    sampling = Sampling(1 << 20, temperature, top_k, top_p, seed=123)
+    sampling = GenerateOptions(max_tokens=1 << 20, temperature=temperature, top_k=top_k, top_p=top_p, seed=123)
     got = draw(CpuDecodeOps(torch.float32), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
     seen = Counter(got["tokens"])
     assert set(seen) == set(torch.nonzero(p).flatten().tolist())
@@ -123,7 +116,7 @@ def test_a_nucleus_is_that_of_transformers(vocab: int, temperature: float, top_p
     p = warped[0].double().softmax(-1)
     kept = torch.nonzero(p).flatten().tolist()
     assert len(kept) > 64
-    sampling = Sampling(1 << 20, temperature, 0, top_p, seed=7)
+    sampling = GenerateOptions(max_tokens=1 << 20, temperature=temperature, top_k=0, top_p=top_p, seed=7)
     got = draw(CpuDecodeOps(torch.float32), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
     seen = Counter(got["tokens"])
     assert set(seen) <= set(kept)

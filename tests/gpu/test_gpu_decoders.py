@@ -13,9 +13,9 @@ from device_checks import check_decoder, items
 
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
+from fastqps.api.request import GenerateOptions
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 from fastqps.runners.first_steps import fill_rows
@@ -37,7 +37,7 @@ def test_graphs_equal_eager(tmp_path: Path) -> None:
         runner: Any = make_runner("cuda", card, 4, 96)
         if eagerly:
             runner.launch = runner.run_eagerly
-        made.append(Generator(card, runner=runner, steps_in_flight=1).generate(asked, Sampling(logprobs=True)))
+        made.append(Generator(card, runner=runner, steps_in_flight=1).generate(asked, logprobs=True))
     for graph, eager in zip(*made, strict=True):
         assert graph.token_ids == eager.token_ids and graph.logprobs == eager.logprobs
 
@@ -50,12 +50,12 @@ def test_lanes_at_once_equal_one() -> None:
     for lane in lanes:
         lane.warm_up()
     asked = items(48, card.vocab_size, 50)
-    sampling = Sampling(max_tokens=32, logprobs=True, ignore_eos=True)
+    sampling = GenerateOptions(max_tokens=32, logprobs=True, ignore_eos=True)
     alone = [
-        Generator(card, runner=lane, max_running=16).generate(asked[i::2], sampling) for i, lane in enumerate(lanes)
+        Generator(card, runner=lane, max_running=16).generate(asked[i::2], **sampling) for i, lane in enumerate(lanes)
     ]
     both = [Generator(card, runner=lane, max_running=16) for lane in lanes]
-    numbers = [[each.add(ids, sampling) for ids in asked[i::2]] for i, each in enumerate(both)]
+    numbers = [[each.add(ids, **sampling) for ids in asked[i::2]] for i, each in enumerate(both)]
     found: dict[tuple[int, int], list[tuple[int, float]]] = {}
     while any(each.busy for each in both):
         for i, each in enumerate(both):
@@ -113,7 +113,7 @@ def test_bf16_is_as_near_to_fp32_as_transformers() -> None:
     path = checkpoint(SHAPES["smollm2-135m"])
     card = load_card(str(path), 64, max_output_tokens=50)
     asked = items(64, card.vocab_size, 50)
-    answers = Generator(card, device="cuda", max_running=32).generate(asked, Sampling(max_tokens=50, ignore_eos=True))
+    answers = Generator(card, device="cuda", max_running=32).generate(asked, max_tokens=50, ignore_eos=True)
     exact, rounded = (
         tr.AutoModelForCausalLM.from_pretrained(path, dtype=dtype).cuda().eval()
         for dtype in (torch.float32, torch.bfloat16)

@@ -75,9 +75,6 @@ def test_attention_over_slots(dtype: torch.dtype, last_rows_only: bool) -> None:
     check(compute, torch.empty(ITEMS if last_rows_only else TOKENS, WIDTH, dtype=dtype))
 
 
-TEMPERATURE = _core.PARAM_SLOT + 3
-
-
 @pytest.mark.parametrize("table", ["rotary", "bias"])
 def test_an_item_longer_than_its_tables_is_an_error(table: str) -> None:
     """Whoever packed the step is wrong; nothing is read behind a table."""
@@ -94,15 +91,8 @@ def test_an_item_longer_than_its_tables_is_an_error(table: str) -> None:
 
 def records(temperature: float) -> torch.Tensor:
     """Sampling parameters of the sequences in slots 0 to ``ITEMS`` - 1, with logprobs and a repetition penalty."""
-    params = torch.full((ITEMS, _core.ADMITTED_WORDS), -1, dtype=torch.int32)
-    params[:, : _core.PARAM_STOP_IDS] = 0
-    params[:, _core.PARAM_SLOT] = torch.arange(ITEMS)
-    params[:, _core.PARAM_MAX_TOKENS] = 50
-    params[:, _core.PARAM_FLAGS] = _core.PARAM_LOGPROBS | _core.PARAM_LOGIT_OPTIONS
-    params[:, _core.PARAM_NO_REPEAT_NGRAM_SIZE] = params[:, _core.PARAM_MIN_TOKENS] = 0
-    for word, value in ((TEMPERATURE, temperature), (_core.PARAM_REPETITION_PENALTY, 1.5)):
-        params[:, word] = torch.tensor(value).view(torch.int32)
-    return params
+    options = {"max_tokens": 50, "temperature": temperature, "repetition_penalty": 1.5, "logprobs": True}
+    return torch.tensor([_core.sequence_params(slot, **options) for slot in range(ITEMS)], dtype=torch.int32)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])

@@ -14,6 +14,7 @@ from kernel_rows import DEVICE
 from torch.utils._python_dispatch import TorchDispatchMode
 from tries import until_in_time
 
+from fastqps._core import PARAM_WORDS
 from fastqps.devices.cuda.buckets import encoder_buckets
 from fastqps.kernels import torch_ops
 from fastqps.kernels.checks import INPUTS, arguments_of, check, compare, shape_of
@@ -133,8 +134,8 @@ def test_draws_from_all_are_far_from_edges() -> None:
     drawn = [run for run in RUNS if run.from_all]
     assert len(drawn) == 4
     for run in drawn:
-        words = torch.tensor(run.words(0, -1))
-        u = float(uniform(words[1:2], words[2:3], torch.tensor([5])))
+        low, high = torch.tensor(run.params(0, -1))[PARAM_WORDS["seed"] :][:2].split(1)
+        u = float(uniform(low, high, torch.tensor([5])))
         edges = (torch.tensor(LIKELY).double() / run.temperature).softmax(0).cumsum(0)
         assert float((edges - u).abs().min()) > 1e-3, run
 

@@ -11,7 +11,8 @@ import torch
 from kernel_rows import DEVICE, by_torch_too
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 
-from bench.reference_rows import ReferenceRows
+from fastqps._core import ADMITTED_WORDS, sequence_params
+from fastqps.kernels.layers import LogitChanges
 from fastqps.kernels.sampling.logit_options import logit_options
 from fastqps.models.files.logit_options import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
@@ -51,16 +52,21 @@ def random_run(rng: random.Random, slot: int, vocab: int, state: DecodeState) ->
     tokens = [rng.randrange(min(different, vocab)) for _ in range(length)]
     state.history[slot, :length] = ints(tokens, length)
     made = rng.choice([0, 1, 5])
-    rows = ReferenceRows()
     options = {
         "repetition_penalty": rng.choice([1.0, 1.3, 0.6]),
         "no_repeat_ngram_size": rng.choice([0, 0, 1, 2, 3, 64]),
         "min_tokens": rng.choice([0, 2, 6]),
         "suppress_token_ids": rng.sample(range(vocab), rng.randint(0, min(vocab, 8))),
     }
-    rows.admit(slot, max_tokens=rng.choice([1, 2, 6, 99]), **(options if rng.random() < 0.7 else {}))
-    state.params[slot] = ints(rows.admitted[0], len(rows.admitted[0]))
+    params = sequence_params(slot, max_tokens=rng.choice([1, 2, 6, 99]), **(options if rng.random() < 0.7 else {}))
+    state.params[slot] = ints(params, ADMITTED_WORDS)
     return length, made
+
+
+def changes_of(step: Rows, made: torch.Tensor, s: DecodeState) -> LogitChanges:
+    where = (step.on_device(name) for name in ("starts", "kv_slots", "positions"))
+    tables = s.params, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()
+    return LogitChanges(*where, made, *tables, s.rules.n_forced, s.rules.longest)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -82,14 +88,7 @@ def test_random_sequences(seed: int, computed_by: str) -> None:
         padded[:runs] = 4 * torch.randn(runs, vocab)
         wanted = CPU.change_logits(padded[:runs].float().clone(), step.exact(made=ints(made, runs)), state)
         logits, s = padded.to(DEVICE), on_tests_device(state)
-        logit_options(
-            logits,
-            *(step.on_device(name) for name in ("starts", "kv_slots", "positions")),
-            ints(made, runs + 2, DEVICE),
-            *(s.params, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()),
-            n_forced=s.rules.n_forced,
-            longest=s.rules.longest,
-        )
+        logit_options(logits, changes_of(step, ints(made, runs + 2, DEVICE), s))
         assert torch.equal(logits[:runs].cpu(), wanted.to(dtype)), dtype
         assert logits[runs:].isnan().all(), "padding"
 
@@ -99,13 +98,9 @@ def test_without_options_nothing_is_written() -> None:
     state, vocab = empty_state(3, n_eos=2), 20
     step = Rows([(0, 0, 3), (2, 4, 1)], T=6, S=3)
     for slot in (0, 2):
-        rows = ReferenceRows()
-        rows.admit(slot, max_tokens=9)
-        state.params[slot] = ints(rows.admitted[0], len(rows.admitted[0]))
+        state.params[slot] = ints(sequence_params(slot, max_tokens=9), ADMITTED_WORDS)
     before = torch.full((3, vocab), -torch.inf)
     before[1, 3:] = torch.nan
     s, logits = on_tests_device(state), before.to(DEVICE, copy=True)
-    where = (step.on_device(name) for name in ("starts", "kv_slots", "positions"))
-    tables = (s.params, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts())
-    logit_options(logits, *where, ints([0, 0], 3, DEVICE), *tables, n_forced=0, longest=0)
+    logit_options(logits, changes_of(step, ints([0, 0], 3, DEVICE), s))
     assert torch.equal(logits.cpu().view(torch.int32), before.view(torch.int32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -11,14 +12,13 @@ from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 from nightly import nightly
 
-from fastqps._core import ADMITTED_WORDS
+from fastqps._core import PARAM_WORDS, sequence_params
 from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 
 EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
-LOGPROBS, IGNORE_EOS = 2, 1
 pytestmark = [
     pytest.mark.compute,
     pytest.mark.filterwarnings("ignore:(invalid value|divide by zero) encountered"),  # numpy's, interpreting
@@ -27,20 +27,10 @@ computed_by = by_torch_too(__name__, "sample")
 CPU = CpuDecodeOps(torch.float32)
 
 
-def record(
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int = 0,
-    seed: int = 0,
-    max_tokens: int = 100,
-    flags: int = LOGPROBS,
-    stop_ids: tuple[int, ...] = (),
-) -> list[int]:
-    """A sequence's parameters but for the slot, as csrc/step/decode/decode_layout.h has them."""
-    floats = torch.tensor([temperature, top_p]).view(torch.int32).tolist()
-    seeds = torch.tensor([seed]).view(torch.int32).tolist()
-    stops = [*stop_ids, *[-1] * (8 - len(stop_ids))]
-    return [*seeds, *floats, top_k, max_tokens, flags, *stops, *[0] * (ADMITTED_WORDS - 16)]
+def record(temperature: float = 0.0, top_p: float = 1.0, top_k: int = 0, *, seed: int = 0, **options: Any) -> list[int]:
+    """A sequence's parameters, in slot 0."""
+    asked = {"max_tokens": 100, "logprobs": True, **options}
+    return sequence_params(0, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed % 2**64, **asked)
 
 
 def sampled(
@@ -52,7 +42,7 @@ def sampled(
     rows = Rows([(slot, 0, 1 + i % 3) for i, slot in enumerate(slots)], T=3 * n + 2, S=n + 3)
     state = empty_state(n, n_eos)
     for slot, words in zip(slots, records, strict=True):
-        state.params[slot] = torch.tensor([slot, *words], dtype=torch.int32)
+        state.params[slot] = torch.tensor([slot, *words[1:]], dtype=torch.int32)
     wanted = rows.exact(made=ints(made, n))
     on_device = on_tests_device(state)
     padded = torch.full((n + 3, logits.shape[1]), torch.nan, dtype=logits.dtype)
@@ -98,9 +88,10 @@ def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
 
     Of a draw from the whole vocabulary, or from the top_p of it.
     """
-    temperature, top_p = torch.tensor(words[2:4], dtype=torch.int32).view(torch.float32).tolist()
-    assert words[4] == 0, "a draw from the top_k likeliest may not differ"
-    u = float(uniform(*(torch.tensor([word]) for word in (*words[:2], made))))
+    floats = torch.tensor(words, dtype=torch.int32).view(torch.float32)
+    temperature, top_p = (float(floats[PARAM_WORDS[name]]) for name in ("temperature", "top_p"))
+    assert words[PARAM_WORDS["top_k"]] == 0, "a draw from the top_k likeliest may not differ"
+    u = float(uniform(*(torch.tensor([word]) for word in (*words[PARAM_WORDS["seed"] :][:2], made))))
     edges = (logits.double() / temperature).softmax(-1)
     if top_p >= 1:
         return float((edges.cumsum(-1) - u).abs().min())
@@ -183,12 +174,12 @@ def test_stops_and_lengths() -> None:
     logits[range(8), best] = 1.0
     records = [
         record(),  # eos
-        record(flags=IGNORE_EOS),
-        record(flags=IGNORE_EOS, stop_ids=(9, 2)),
-        record(stop_ids=(9, 2)),
+        record(ignore_eos=True, logprobs=False),
+        record(ignore_eos=True, logprobs=False, stop_token_ids=(9, 2)),
+        record(stop_token_ids=(9, 2)),
         record(max_tokens=5),
         record(max_tokens=6),
-        record(max_tokens=2**31 - 1, stop_ids=(1, 2, 3, 4, 5, 6, 7, 65)),
+        record(max_tokens=2**31 - 1, stop_token_ids=(1, 2, 3, 4, 5, 6, 7, 65)),
         record(max_tokens=1),
     ]
     wanted, found, _, on_device = sampled(logits, records, [4, 4, 4, 4, 4, 4, 2**31 - 1, 0], n_eos=3)

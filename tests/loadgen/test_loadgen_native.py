@@ -47,7 +47,7 @@ def test_histograms_have_the_layout_of_the_package() -> None:
     spread = np.exp(np.random.default_rng(5).uniform(0, np.log(3.6e12), 20_000)).astype(np.int64)
     powers = 2 ** np.arange(41)
     values = np.concatenate([np.arange(5000), powers, powers[1:] - 1, spread, [histogram.HIGHEST_NS]])
-    theirs = HdrHistogram(1, histogram.HIGHEST_NS, histogram.DIGITS)
+    theirs = HdrHistogram(1, histogram.HIGHEST_NS, 3)
     for value in values.tolist():
         assert theirs.record_value(value)
     found = _native.record(values)
@@ -99,7 +99,7 @@ def test_the_interface_is_what_it_is_said_to_be() -> None:
     assert {name: promised(name) for name in dicts} == {name: set(each) for name, each in dicts.items()}
     assert _native.OUTCOMES[:2] == ("OK", "CANCELLED") and _native.OUTCOMES[16] == "UNAUTHENTICATED"
     assert len(set(_native.OUTCOMES)) == len(_native.OUTCOMES)
-    assert _native.NGHTTP2[0].isdigit() and _native.COMPILER.startswith("gcc ")
+    assert _native.NGHTTP2[0].isdigit()
 
 
 def test_an_open_loop_and_its_timeline() -> None:

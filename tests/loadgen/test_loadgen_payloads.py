@@ -1,8 +1,7 @@
-"""Messages from files and made ones, the order of payloads, histograms and their files, units."""
+"""Messages from files and made ones, histograms, units."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import random
 from pathlib import Path
@@ -11,10 +10,9 @@ import numpy as np
 import pytest
 from google.protobuf.internal.encoder import _VarintBytes
 from hdrh.histogram import HdrHistogram
-from hdrh.log import HistogramLogReader
 
 from fastqps.v1 import predict_pb2 as pb
-from loadgen import files, histogram, payloads, texts, units, wire
+from loadgen import histogram, payloads, texts, units, wire
 from loadgen.errors import UsageError
 
 pytestmark = pytest.mark.compute
@@ -103,13 +101,6 @@ def test_bad_lengths(text: str, message: str) -> None:
         texts.parse(text)
 
 
-def test_the_order_of_payloads() -> None:
-    assert payloads.order("round-robin", 7, 3, 1).tolist() == [0, 1, 2, 0, 1, 2, 0]
-    one, same, other = (payloads.order("random", 30_000, 3, seed) for seed in (1, 1, 2))
-    assert np.array_equal(one, same) and not np.array_equal(one, other)
-    assert np.all(np.abs(np.bincount(one) / 10_000 - 1) < 0.05) and one.dtype == np.uint32
-
-
 @pytest.mark.parametrize(
     ("text", "ns"),
     [("10s", 10**10), ("1.5ms", 1_500_000), ("500us", 500_000), ("0", 0), ("0s", 0), ("2m", 12 * 10**10), ("7 ns", 7)],
@@ -140,7 +131,7 @@ def test_rates() -> None:
 def pair() -> tuple[histogram.Histogram, HdrHistogram]:
     """The same 5000 values in ours and in the package's."""
     values = np.random.default_rng(1).lognormal(13, 1.5, 5000).astype(np.int64)
-    theirs = HdrHistogram(1, histogram.HIGHEST_NS, histogram.DIGITS)
+    theirs = HdrHistogram(1, histogram.HIGHEST_NS, 3)
     for value in values.tolist():
         theirs.record_value(value)
     counts = np.ctypeslib.as_array(theirs.counts).astype(np.uint64)
@@ -149,7 +140,7 @@ def pair() -> tuple[histogram.Histogram, HdrHistogram]:
 
 
 def test_the_layout_is_that_of_hdrhistogram() -> None:
-    theirs = HdrHistogram(1, histogram.HIGHEST_NS, histogram.DIGITS)
+    theirs = HdrHistogram(1, histogram.HIGHEST_NS, 3)
     assert theirs.counts_len == histogram.LENGTH
     assert [theirs.get_value_from_index(i) for i in range(histogram.LENGTH)] == histogram.LOWEST_NS.tolist()
     for i in range(0, histogram.LENGTH, 97):
@@ -162,7 +153,6 @@ def test_percentiles_and_moments(pair: tuple[histogram.Histogram, HdrHistogram])
     for percentile in (0.1, 10, 50, 75, 90, 99, 99.9, 99.98):
         assert ours.percentile_ns(percentile) == theirs.get_value_at_percentile(percentile)
     assert ours.percentile_ns(100) == ours.max_ns  # exact, not the edge of its place
-    assert abs(ours.deviation_ns / theirs.get_stddev() - 1) < 1e-3
     found = ours.summary_us()
     assert found["count"] == 5000 and found["mean"] == round(ours.sum_ns / 5e6, 3) and found["max"] == ours.max_ns / 1e3
     assert found["too_few"] == ["p999"]  # 5 samples beyond it
@@ -172,13 +162,12 @@ def test_percentiles_and_moments(pair: tuple[histogram.Histogram, HdrHistogram])
     assert all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(spectrum))
 
 
-def test_an_empty_histogram_is_zeros(tmp_path: Path) -> None:
+def test_an_empty_histogram_is_zeros() -> None:
     empty = histogram.Histogram(np.zeros(histogram.LENGTH, np.uint64), 0, 0, 0, 0)
     assert {k: v for k, v in empty.summary_us().items() if k != "too_few"} == dict.fromkeys(
         ("p50", "p75", "p90", "p95", "p99", "p999", "max", "mean", "count"), 0
     )
-    assert empty.spectrum_us() == [] and HdrHistogram.decode(files.encode(empty)).get_total_count() == 0
-    files.write_percentiles(tmp_path / "empty.hgrm", empty)
+    assert empty.spectrum_us() == []
 
 
 def test_intervals_come_in_few_places(pair: tuple[histogram.Histogram, HdrHistogram]) -> None:
@@ -187,25 +176,3 @@ def test_intervals_come_in_few_places(pair: tuple[histogram.Histogram, HdrHistog
     found = histogram.sparse(at, ours.counts[at])
     assert np.array_equal(found.counts, ours.counts) and abs(found.mean_ns / ours.mean_ns - 1) < 1e-3
     assert histogram.sparse(at[:0], ours.counts[:0]).count == 0
-
-
-def test_files_that_other_tools_read(tmp_path: Path, pair: tuple[histogram.Histogram, HdrHistogram]) -> None:
-    ours, theirs = pair
-    assert HdrHistogram.decode(files.encode(ours)).equals(theirs)
-
-    files.write_log(tmp_path / "latency.hlog", 1_700_000_000.0, [(0.0, 1.0, ours), (1.0, 0.5, ours)])
-    reader = HistogramLogReader(str(tmp_path / "latency.hlog"), HdrHistogram(1, histogram.HIGHEST_NS, 3))
-    first, second = reader.get_next_interval_histogram(), reader.get_next_interval_histogram()
-    assert reader.get_next_interval_histogram() is None and first.equals(theirs)
-    assert (second.get_start_time_stamp(), second.get_end_time_stamp()) == (1_700_000_001_000, 1_700_000_001_500)
-
-    files.write_percentiles(tmp_path / "latency.hgrm", ours)
-    stream = io.BytesIO()
-    theirs.output_percentile_distribution(stream, 1e6)
-    mine, other = (tmp_path / "latency.hgrm").read_text().splitlines(), stream.getvalue().decode().splitlines()
-    assert mine[:2] == other[:2] and mine[-1] == other[-1]  # header; buckets
-    for line in mine[2:-3]:
-        value, percentile, upto, *_ = map(float, line.split())
-        theirs_ns = min(theirs.get_value_at_percentile(upto / 50), ours.max_ns)  # ours has the exact maximum
-        assert abs(theirs_ns / 1e6 - value) <= 0.0006
-        assert upto >= percentile * 5000 - 1e-6

@@ -14,21 +14,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hdrh.histogram import HdrHistogram
-from hdrh.log import HistogramLogReader
 from loadgen_runs import METHOD, MS, command, run, server
 from ports import free_port
 from serving import PATIENCE_S
 
 from loadgen import arrivals
 from loadgen.cli import main
-from loadgen.histogram import DIGITS, HIGHEST_NS, PERCENTILES
+from loadgen.histogram import PERCENTILES
 
 
 def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "latency")
-    flags = ("--rate", "800", "--duration", "2500ms", "--warmup", "300ms", "--deadline", "30s", "--hgrm", prefix)
-    more = ("--header", "x-test:1", "--seed", "7", "--samples", f"{prefix}.jsonl")
+    samples = tmp_path / "samples.jsonl"
+    flags = ("--rate", "800", "--duration", "2500ms", "--warmup", "300ms", "--deadline", "30s")
+    more = ("--header", "x-test:1", "--seed", "7", "--samples", str(samples))
     with server(service_ns=200_000, fail_every=10, fail_status=8) as found:
         result = run(tmp_path, found.port, *flags, *more, code=None)
     calls, status = result["calls"], result["status"]
@@ -46,21 +44,11 @@ def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
     assert [round(entry["t_s"], 3) for entry in result["timeline"]] == [1, 2, 2.5]
     late = 800 * result["lateness_us"]["max"] / 1e6  # calls that were sent in a later second than they were due in
     assert abs(sum(entry["sent"] for entry in result["timeline"]) - calls["sent"]) <= 0.02 * 2000 + 2 * late
-    assert result["seeds"] == {"arrivals": 7, "payload_order": 7, "texts": 7}
+    assert result["seeds"] == {"arrivals": 7, "texts": 7}
     assert result["environment"]["nghttp2"] and result["command"][:3] == ["python", "-m", "loadgen"]
     assert result["connections"]["count"] == 8 and result["cpu"]["seconds"] > 0 and result["verified"] is None
     assert "response" in result["stdout"] and "RESOURCE_EXHAUSTED" in result["stdout"]
-
-    decoded = HdrHistogram.decode(result["histograms"]["response"])
-    assert decoded.get_total_count() == status["OK"]
-    p90 = result["response_time_us"]["p90"]
-    assert abs(decoded.get_value_at_percentile(90) / 1e3 / p90 - 1) < 0.002 or p90 == result["response_time_us"]["max"]
-    reader = HistogramLogReader(f"{prefix}.hlog", HdrHistogram(1, HIGHEST_NS, DIGITS))
-    seconds = list(iter(reader.get_next_interval_histogram, None))
-    assert [h.get_total_count() for h in seconds] == [entry["ok"] for entry in result["timeline"]]
-    assert f"TotalCount     = {status['OK']:12d}" in Path(f"{prefix}.hgrm").read_text()
-    assert Path(f"{prefix}.service.hgrm").is_file()
-    assert json.loads(Path(f"{prefix}.jsonl").read_text().splitlines()[0])["answer"]
+    assert json.loads(samples.read_text().splitlines()[0])["answer"]
 
 
 def test_progress_as_json_is_an_object_for_each_second(tmp_path: Path) -> None:
@@ -80,13 +68,14 @@ def test_a_trace_is_replayed_exactly(tmp_path: Path) -> None:
     trace.write_text("t_us,payload\n" + "".join(f"{at},{i % 2}\n" for i, at in enumerate(moments)))
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(name.encode())
-    payloads = ("--payload", str(tmp_path / "a"), str(tmp_path / "b"), "--verify", "1", "--expect", "echo")
+    (tmp_path / "answers").write_bytes(b"\x01a\x01b")
+    payloads = ("--payload", str(tmp_path / "a"), str(tmp_path / "b"), "--expect", str(tmp_path / "answers"))
     with server() as found:
         result = run(tmp_path, found.port, "--trace", str(trace), "--speedup", "2", *payloads, code=None)
     # Its last call is due as the measured time ends.
     assert result["achieved_rate"] == result["offered_rate"] or result["lateness_us"]["max"] > 1000
     assert result["status"] == {"OK": 7} and abs(result["duration_s"] - moments[-1] / 2e6) < 1e-6
-    assert result["verified"] == {"checked": 7, "wrong": 0, "against": "echo"}
+    assert result["verified"] == {"checked": 7, "wrong": 0}
     assert result["load"]["arrivals"] == "trace" and result["load"]["speedup"] == 2
 
 
@@ -110,11 +99,10 @@ def test_wrong_answers_are_found(tmp_path: Path) -> None:
     (tmp_path / "payload").write_bytes(b"\x08\x01")
     with server(answer_bytes=3) as found:
         flags = ("--rate", "200", "--duration", "300ms", "--warmup", "0s", "--payload", str(tmp_path / "payload"))
-        result = run(tmp_path, found.port, *flags, "--verify", "0.5", "--expect", "echo", code=1)
+        (tmp_path / "answers").write_bytes(b"\x02\x08\x01")
+        result = run(tmp_path, found.port, *flags, "--expect", str(tmp_path / "answers"), code=1)
         assert result["verified"]["wrong"] == result["verified"]["checked"] > 10
         assert re.search(r"loadgen: \d+ of \d+ answers were wrong", result["stderr"])
-        result = run(tmp_path, found.port, *flags, "--verify", "0.5", code=None)  # all the same
-        assert result["verified"]["checked"] > 10 and result["verified"]["wrong"] == 0
 
 
 def test_failures_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

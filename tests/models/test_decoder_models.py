@@ -17,7 +17,6 @@ from fastqps import Engine
 from fastqps.cli import main
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.families import FAMILIES, DecoderFamily
@@ -178,7 +177,7 @@ def test_null_decoder(tmp_path: Path) -> None:
     for in_flight in (1, 2):
         generator = Generator(card, device="null", max_running=3, steps_in_flight=in_flight)
         for length in (24, 1, 5):
-            answers = generator.generate([[1, 2]] * 7, Sampling(max_tokens=length))
+            answers = generator.generate([[1, 2]] * 7, max_tokens=length)
             assert [a.token_ids for a in answers] == [[VOCAB // 2 + 1] * length] * 7
             assert {a.finish_reason for a in answers} == {"length"}
 

@@ -12,10 +12,11 @@ from fastqps import _core
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
-from fastqps.ops.cpu.int8 import CpuInt8Activated, CpuInt8Linear
+from fastqps.ops.cpu.int8 import CpuInt8Linear
+from fastqps.ops.cpu.ops import CpuActivated
 from fastqps.ops.fp8 import quantise_weight
 from fastqps.ops.interface import Rows
-from fastqps.ops.rows import function
+from fastqps.ops.rows import FUNCTIONS, kind_of
 
 pytestmark = pytest.mark.compute
 
@@ -63,8 +64,9 @@ def test_activations_follow_the_product(activation: str, dtype: torch.dtype) -> 
     linear = CpuInt8Linear(weight, bias, dtype)
     want = product(x, weight) + bias
     gate, up = want.chunk(2, 1)
-    close(CpuInt8Activated(linear, activation, False)(Rows(x), linear).tensor, function(activation)(want), dtype)
-    close(CpuInt8Activated(linear, activation, True)(Rows(x), linear).tensor, function(activation)(gate) * up, dtype)
+    function = FUNCTIONS[kind_of(activation)]
+    close(CpuActivated(linear, activation, False)(Rows(x), linear).tensor, function(want), dtype)
+    close(CpuActivated(linear, activation, True)(Rows(x), linear).tensor, function(gate) * up, dtype)
 
 
 def test_a_checkpoint_in_fp8_is_dequantised() -> None:
@@ -83,12 +85,12 @@ def test_neither_company_nor_threads_change_a_row(rows: int) -> None:
     try:
         for threads in (1, 2, 3, 8):
             torch.set_num_threads(threads)
-            found.append(CpuInt8Activated(linear, "gelu", True)(Rows(x), linear).tensor)
+            found.append(CpuActivated(linear, "gelu", True)(Rows(x), linear).tensor)
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(found[0], other) for other in found[1:])
     for row in (0, rows // 2, rows - 1):
-        alone = CpuInt8Activated(linear, "gelu", True)(Rows(x[row : row + 1].clone()), linear).tensor
+        alone = CpuActivated(linear, "gelu", True)(Rows(x[row : row + 1].clone()), linear).tensor
         assert torch.equal(alone[0], found[0][row])
 
 

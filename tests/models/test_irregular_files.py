@@ -13,7 +13,6 @@ from safetensors.numpy import save_file
 
 from fastqps.architectures.tensor_files import load_tensors
 from fastqps.bench.measure.workload import read_texts
-from fastqps.bench.results.result import read_result
 from fastqps.config import sources
 from fastqps.devices.profile_file import load_profile
 from fastqps.dispatcher.stored_steps import Circumstances, read_choice
@@ -89,7 +88,6 @@ READERS: dict[str, Reader] = {
     "configuration": lambda path: sources.load({}, {}, str(path)),
     "capacity": lambda path: read_capacity(str(path)),
     "prefix": lambda path: read_prefixes([str(path)], []),
-    "result of the bench": read_result,
     "texts of the bench": read_texts,
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
     "step size": lambda path: read_choice(path, Circumstances("", "", "", "", "", 1, 1, 1, True, 1, 1)),

@@ -17,7 +17,6 @@ from model_runs import random_items, run
 
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelError, load_card
 from fastqps.models.families import FAMILIES, DecoderFamily
 from fastqps.models.families.llama_encoder import encoder_of
@@ -87,7 +86,7 @@ def answers(path: Path, task: str) -> np.ndarray:
     """Those of fastqps; ``ModelError`` where it refuses the model, or an item as too long for it."""
     card = load_card(str(path), None if task != "generate" else 40, max_output_tokens=NEW)
     if task == "generate":
-        made = Generator(card, dtype="float32").generate(PROMPTS, Sampling(max_tokens=NEW))
+        made = Generator(card, dtype="float32").generate(PROMPTS, max_tokens=NEW)
         return np.concatenate([each.token_ids for each in made])
     if card.max_input_tokens < max(len(ids) for ids, _ in ITEMS):
         raise ModelError("too long")

@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 
 from fastqps.architectures.packed import PackedModel
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelError, load_card
 from fastqps.ops.parameters import Parameters, SharedParameters
 from fastqps.ops.precision import Precision
@@ -60,7 +59,7 @@ def test_one_block_for_all(tmp_path: Path, kind: str, quantization: str) -> None
     def answers(model: Any) -> Any:
         if generates:
             runner = PaddedDecoder(card, model, make_state(card, model, 2), 12)
-            return Generator(card, runner=runner).generate(PROMPTS, Sampling(logprobs=True))
+            return Generator(card, runner=runner).generate(PROMPTS, logprobs=True)
         return run(PaddedEncoder(model, 4, 40), random_items(np.random.default_rng(0), 3, longest=12)).tolist()
 
     measured = SharedParameters.measuring()

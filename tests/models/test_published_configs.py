@@ -24,7 +24,6 @@ from published_configs import PUBLISHED
 
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, load_card
 
 pytestmark = pytest.mark.compute
@@ -132,7 +131,7 @@ def encoder_difference(path: Path, card: ModelCard, model: Published, wanted: An
 
 def generator_difference(card: ModelCard, wanted: Any) -> float:
     """Of the tokens' log probabilities; infinite where a token differs."""
-    found = Generator(card, dtype="float32").generate(PROMPTS, Sampling(max_tokens=MAX_OUTPUT, logprobs=True))
+    found = Generator(card, dtype="float32").generate(PROMPTS, max_tokens=MAX_OUTPUT, logprobs=True)
     most = 0.0
     for prompt, made in zip(PROMPTS, found, strict=True):
         if made.token_ids != expected(wanted, prompt, MAX_OUTPUT, list(card.eos_ids)):

@@ -30,9 +30,9 @@ def start_stages(admin: str) -> str:
 
 
 def brief(point: Point) -> dict[str, Any]:
-    """A point without what is long: histograms, spectra, timelines."""
+    """A point without what is long: spectra, timelines."""
     fields = point.as_json()
-    for key in ("spectrum", "timeline", "histograms", "generator"):
+    for key in ("spectrum", "timeline", "generator"):
         fields.pop(key, None)
     return fields | {"by_second": [round(rate) for rate in by_second(point)]}
 

@@ -53,7 +53,7 @@ class Served:
         threads = max(1, len(cpus) // 4)
         self._context = Context(
             argparse.Namespace(), self._target, payloads, LoadSpec(in_flight=1), None,
-            Pinning(cpus[:-threads], cpus[-threads:]), threads, 1, folder, Progress(), Result("gpu-check"),
+            Pinning(cpus[:-threads], cpus[-threads:]), threads, folder, Progress(), Result("gpu-check"),
         )  # fmt: skip
         self._pid: int | None = None  # of the server that runs
         self.start_s, self.stages = 0.0, ""  # of its start, and the longest of its dispatchers' stages

@@ -32,6 +32,14 @@ Sampling sampling_of(const py::kwargs& options) {
   return sampling;
 }
 
+u8 flags_of(bool ignore_eos, bool logprobs) { return u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0)); }
+
+std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, const py::kwargs& options) {
+  std::vector<i32> params(kAdmittedWords);
+  fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0);
+  return params;
+}
+
 // Sequences by names that the caller chooses.
 class NamedBatch {
  public:
@@ -51,8 +59,7 @@ class NamedBatch {
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
-    const u8 flags = u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0));
-    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags);
+    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs));
     if (kv == DecodeBatch::kNobody) return false;
     names_[kv] = user;
     kv_[user] = kv;
@@ -94,18 +101,17 @@ class NamedBatch {
 void register_decode(py::module_& m) {
   m.attr("HEADER_WORDS") = kHeaderWords;
   m.attr("ADMITTED_WORDS") = kAdmittedWords;
-  m.attr("PARAM_SLOT") = u32(kParamSlot);
-  m.attr("PARAM_MAX_TOKENS") = u32(kParamMaxTokens);
-  m.attr("PARAM_FLAGS") = u32(kParamFlags);
+  m.attr("PARAM_SLOT") = kParamSlot;
+  m.attr("PARAM_FLAGS") = kParamFlags;
+  m.attr("PARAM_IGNORE_EOS") = u32(kParamIgnoreEos);
   m.attr("PARAM_LOGPROBS") = u32(kParamLogprobs);
   m.attr("PARAM_LOGIT_OPTIONS") = u32(kParamLogitOptions);
-  m.attr("PARAM_STOP_IDS") = u32(kParamStopIds);
-  m.attr("PARAM_REPETITION_PENALTY") = u32(kParamRepetitionPenalty);
-  m.attr("PARAM_NO_REPEAT_NGRAM_SIZE") = u32(kParamNoRepeatNgramSize);
-  m.attr("PARAM_MIN_TOKENS") = u32(kParamMinTokens);
-  m.attr("PARAM_SUPPRESS_IDS") = u32(kParamSuppressIds);
-  m.attr("STOP_IDS_MAX") = IdList::kMax;
-  m.attr("SUPPRESS_IDS_MAX") = IdList::kMax;
+  m.attr("IDS_MAX") = IdList::kMax;
+  py::dict words;
+  each_param([&](const auto& row, u32 word) { words[py::str(row.name())] = word; });
+  m.attr("PARAM_WORDS") = words;
+  m.def("sequence_params", &sequence_params, "kv"_a, py::kw_only(), "ignore_eos"_a = false, "logprobs"_a = false,
+        "The parameters of a sequence, as a step's `admitted` has them, with the options that DecodeBatch takes.");
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")

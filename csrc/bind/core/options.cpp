@@ -49,7 +49,8 @@ void register_options(py::module_& m) {
       .def_property_readonly("optional", &OptionRow::is<kOptional>)
       .def_property_readonly("zero_is_absent", &OptionRow::is<kZeroIsAbsent>)
       .def_property_readonly("by_name", &OptionRow::is<kByName>)
-      .def_property_readonly("all_is_minus_one", &OptionRow::is<kAllIsMinusOne>);
+      .def_property_readonly("all_is_minus_one", &OptionRow::is<kAllIsMinusOne>)
+      .def_property_readonly("changes_logits", &OptionRow::is<kChangesLogits>);
   std::vector<OptionRow> rows;
   const auto add = [&rows](const auto& row) {
     const typename std::decay_t<decltype(row)>::Value value{};

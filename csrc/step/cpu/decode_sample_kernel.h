@@ -253,10 +253,12 @@ inline bool contains(const i32* ids, u32 n, i32 id) {
 
 template <class T>
 inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, float* scratch) {
-  const float temperature = as_float(params[kParamTemperature]), top_p = as_float(params[kParamTopP]);
-  const u32 top_k = u32(params[kParamTopK]);
+  const float temperature = as_float(params[kParam<&Sampling::temperature>]);
+  const float top_p = as_float(params[kParam<&Sampling::top_p>]);
+  const u32 top_k = u32(params[kParam<&Sampling::top_k>]);
   if (!(temperature > 0)) return top.token;
-  const float u = uniform(u32(params[kParamSeedLow]), u32(params[kParamSeedHigh]), u32(made));
+  const i32* seed = params + kParam<&Sampling::seed>;
+  const float u = uniform(u32(seed[0]), u32(seed[1]), u32(made));
   if (!top_k && top_p >= 1) return draw_from_all(scratch, logits, n, top, temperature, u);
   if (!top_k) return draw_from_nucleus(scratch, logits, n, top, temperature, top_p, u);
   return draw_from_likeliest(logits, n, temperature, top_p, top_k < kCandidates ? top_k : kCandidates, u);
@@ -271,8 +273,8 @@ inline void sample_runs(const Draw& job, float* scratch) {
     const Top top = top_logit(logits, job.vocab);
     const i32 token = choose(logits, job.vocab, top, params, job.made[r], scratch);
     const bool eos = !(u32(params[kParamFlags]) & kParamIgnoreEos) && contains(job.eos_ids, job.n_eos, token);
-    const bool stop = eos || contains(params + kParamStopIds, IdList::kMax, token);
-    const bool full = i64(job.made[r]) + 1 >= i64(params[kParamMaxTokens]);
+    const bool stop = eos || contains(params + kParam<&Sampling::stop_ids>, IdList::kMax, token);
+    const bool full = i64(job.made[r]) + 1 >= i64(params[kParam<&Sampling::max_tokens>]);
     job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
     job.tokens[r] = job.last_token[slot] = token;
     const bool finite = load_one(logits + token) < __builtin_inff();  // false of NaN, too

@@ -53,11 +53,11 @@ void forbid_repeats(Row& row, u32 n) {
 
 // Applies the sequence's own options, except suppressed tokens. Not called at a limit that forces tokens.
 void apply_own(Row& row, const LogitChanges& job, const i32* params, i32 made) {
-  const float penalty = std::bit_cast<float>(params[kParamRepetitionPenalty]);
-  const u32 n = u32(params[kParamNoRepeatNgramSize]);
+  const float penalty = std::bit_cast<float>(params[kParam<&Sampling::repetition_penalty>]);
+  const u32 n = u32(params[kParam<&Sampling::no_repeat_ngram_size>]);
   if (penalty != 1) penalise(row, penalty);
   if (n) forbid_repeats(row, n);
-  if (made >= params[kParamMinTokens]) return;
+  if (made >= params[kParam<&Sampling::min_tokens>]) return;
   for (u32 i = 0; i < job.n_eos; i++) row.forbid(job.eos_ids[i]);
 }
 
@@ -76,7 +76,7 @@ void apply_rules(Row& row, const LogitRules& rules, i32 made, bool forced) {
 
 void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made) {
   const bool own = has_options(params);
-  const bool forced = job.rules.n_forced && i64(made) + 1 == i64(params[kParamMaxTokens]);
+  const bool forced = job.rules.n_forced && i64(made) + 1 == i64(params[kParam<&Sampling::max_tokens>]);
   if (forced) {
     std::fill_n(row.logits, row.vocab, kNever);
   } else if (own) {
@@ -84,7 +84,7 @@ void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made) 
   }
   apply_rules(row, job.rules, made, forced);
   if (own)
-    for (u32 i = 0; i < IdList::kMax; i++) row.forbid(params[kParamSuppressIds + i]);
+    for (u32 i = 0; i < IdList::kMax; i++) row.forbid(params[kParam<&Sampling::suppress_ids> + i]);
   if (std::all_of(row.logits, row.logits + row.vocab, [](float x) { return x == kNever; })) row.logits[0] = 0;
 }
 

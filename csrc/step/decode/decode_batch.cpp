@@ -1,29 +1,37 @@
 #include "step/decode/decode_batch.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace fastqps {
 namespace {
 
-void fill_ids(i32* words, const IdList& list) {
+// A value's words: counts are signed there, and no sequence has more tokens.
+void set_words(i32* words, u32 value) { *words = i32(std::min(value, u32(std::numeric_limits<i32>::max()))); }
+void set_words(i32* words, u64 value) { words[0] = i32(u32(value)), words[1] = i32(u32(value >> 32)); }
+void set_words(i32* words, float value) { *words = std::bit_cast<i32>(value); }
+void set_words(i32* words, const IdList& list) {
   for (u32 i = 0; i < IdList::kMax; i++) words[i] = i < list.count ? i32(list.ids[i]) : -1;
 }
 
-// Fills the words of options that change logits. `before`: tokens of prefix and prompt.
-void fill_logit_options(i32* param, const Sampling& sampling, u32 before) {
+}  // namespace
+
+void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before) {
+  constexpr Sampling kDefault;
+  u32 given = (flags & kIgnoreEos ? u32(kParamIgnoreEos) : 0) | (flags & kLogprobs ? u32(kParamLogprobs) : 0);
+  const u32 end = each_param([&](const auto& row, u32 word) {
+    const auto& value = sampling.*row.member;
+    set_words(params + word, value);
+    if (row.is(kChangesLogits) && value != kDefault.*row.member) given |= kParamLogitOptions;
+  });
+  std::fill(params + end, params + kAdmittedWords, 0);
   const u32 of_length = sampling.min_length > before ? sampling.min_length - before : 0;
   const u32 least = std::min(std::max(sampling.min_tokens, of_length), sampling.max_tokens);
-  const u32 ngram = std::min(sampling.no_repeat_ngram_size, u32(1) << 30);
-  if (sampling.repetition_penalty != 1 || ngram || least || sampling.suppress_ids.count)
-    param[kParamFlags] |= i32(kParamLogitOptions);
-  param[kParamRepetitionPenalty] = std::bit_cast<i32>(sampling.repetition_penalty);
-  param[kParamNoRepeatNgramSize] = i32(ngram);
-  param[kParamMinTokens] = i32(least);
-  std::fill(param + kParamMinTokens + 1, param + kParamSuppressIds, 0);
-  fill_ids(param + kParamSuppressIds, sampling.suppress_ids);
+  set_words(params + kParam<&Sampling::min_tokens>, least);
+  if (least) given |= kParamLogitOptions;
+  params[kParamSlot] = i32(kv);
+  params[kParamFlags] = i32(given);
 }
-
-}  // namespace
 
 void DecodeBatch::begin(DecodeStep& step) {
   const DecodeLayout& at = step.layout;
@@ -67,17 +75,8 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   step.runs.push_back({kv, s.generation});
   step.n_tokens += n;
 
-  i32* param = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
-  param[kParamSlot] = i32(kv);
-  param[kParamSeedLow] = i32(u32(sampling.seed));
-  param[kParamSeedHigh] = i32(u32(sampling.seed >> 32));
-  param[kParamTemperature] = std::bit_cast<i32>(sampling.temperature);
-  param[kParamTopP] = std::bit_cast<i32>(sampling.top_p);
-  param[kParamTopK] = i32(sampling.top_k);
-  param[kParamMaxTokens] = i32(sampling.max_tokens);
-  param[kParamFlags] = (flags & kIgnoreEos ? i32(kParamIgnoreEos) : 0) | (flags & kLogprobs ? i32(kParamLogprobs) : 0);
-  fill_ids(param + kParamStopIds, sampling.stop_ids);
-  fill_logit_options(param, sampling, prefix_len_ + n);
+  i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
+  fill_params(params, kv, sampling, flags, prefix_len_ + n);
   return kv;
 }
 

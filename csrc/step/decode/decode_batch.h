@@ -39,6 +39,9 @@ struct Token {
   Finish finish;
 };
 
+// Fills the parameters [kAdmittedWords] of a sequence with `before` tokens of prefix and prompt. flags: those of Slot.
+void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before);
+
 class DecodeBatch {
  public:
   static constexpr u32 kNobody = ~u32(0);

@@ -6,37 +6,53 @@
 // nothing else. The host writes a step into a block of the lane's shape. A captured graph reads a block of its own
 // shape, which one copy fills (cuda_step.h).
 #pragma once
+#include <bit>
+
 #include "core/layout.h"
 
 namespace fastqps {
 
 inline constexpr u32 kHeaderWords = 16;
-inline constexpr u32 kAdmittedWords = 32;
 inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest token, which only the device knows yet
 
 enum HeaderWord : u32 { kHeaderTokens = 0, kHeaderRuns = 1, kHeaderAdmitted = 2, kHeaderT = 3, kHeaderS = 4 };
 
-// Parameters of a sequence that is new in the step. The device first stores them by cache slot.
-enum AdmittedWord : u32 {
-  kParamSlot = 0,
-  kParamSeedLow = 1,
-  kParamSeedHigh = 2,
-  kParamTemperature = 3,  // bits of a float, as top_p
-  kParamTopP = 4,
-  kParamTopK = 5,
-  kParamMaxTokens = 6,
-  kParamFlags = 7,
-  kParamStopIds = 8,  // eight; -1: none
-  // The words below are used only with kParamLogitOptions.
-  kParamRepetitionPenalty = 16,  // bits of a float
-  kParamNoRepeatNgramSize = 17,
-  kParamMinTokens = 18,    // no end-of-text token is chosen before this many tokens of the answer
-  kParamSuppressIds = 24,  // eight; -1: none
-};
-static_assert(kParamStopIds + IdList::kMax <= kParamRepetitionPenalty);
-static_assert(kParamSuppressIds + IdList::kMax == kAdmittedWords);
-// kParamLogitOptions: the sequence has options that change its logits.
+// Parameters of a sequence that is new in the step: its cache slot, flags, and the values of kSamplingOptions in their
+// order. The device first stores them by cache slot.
+inline constexpr u32 kParamSlot = 0, kParamFlags = 1;
+// kParamLogitOptions: the sequence has options that change its logits. Without it, no kernel reads their words.
 enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4 };
+
+// The words of a value: the bits of a number, the low half first; of token ids all that there can be, -1 for none.
+template <class T>
+inline constexpr u32 kValueWords = sizeof(T) / sizeof(u32);
+template <>
+inline constexpr u32 kValueWords<IdList> = IdList::kMax;
+
+// Calls f(row, word) for each option of Sampling, whose value begins at `word`. Returns the end of the last one.
+template <class F>
+constexpr u32 each_param(F f) {
+  u32 next = kParamFlags + 1;
+  each_option(kSamplingOptions, [&](const auto& row) {
+    f(row, next);
+    next += kValueWords<typename std::decay_t<decltype(row)>::Value>;
+  });
+  return next;
+}
+
+// The first word of a member of Sampling.
+template <auto member>
+inline constexpr u32 kParam = [] {
+  u32 found = 0;
+  each_param([&](const auto& row, u32 word) {
+    if constexpr (std::is_same_v<decltype(row.member), decltype(member)>)
+      if (row.member == member) found = word;
+  });
+  return found;
+}();
+
+// A power of two: a kernel copies all of them at once.
+inline constexpr u32 kAdmittedWords = std::bit_ceil(each_param([](const auto&, u32) {}));
 
 struct DecodeLayout {
   u32 max_tokens, max_runs;  // T and S

@@ -57,11 +57,11 @@ class ModelDevice {
       }
       const u32 made = u32(in[at.made + run]) + 1, token = next_token(s.state);
       bool stop = token == kModelEos && !(s.params[kParamFlags] & kParamIgnoreEos);
-      for (u32 i = 0; i < IdList::kMax; i++) stop |= s.params[kParamStopIds + i] == i32(token);
+      for (u32 i = 0; i < IdList::kMax; i++) stop |= s.params[kParam<&Sampling::stop_ids> + i] == i32(token);
       s.last = token;
       out[at.out_tokens + run] = i32(token);
       out[at.out_logprobs + run] = std::bit_cast<i32>(-float(token));
-      out[at.out_finish + run] = stop ? 1 : made >= u32(s.params[kParamMaxTokens]) ? 2 : 0;
+      out[at.out_finish + run] = stop ? 1 : made >= u32(s.params[kParam<&Sampling::max_tokens>]) ? 2 : 0;
     }
   }
 

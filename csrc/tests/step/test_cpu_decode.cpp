@@ -284,10 +284,10 @@ namespace {
 
 struct Asked {
   float temperature = 0, top_p = 1;
-  i32 top_k = 0, max_tokens = 1000;
-  u32 flags = kParamLogprobs;
+  u32 top_k = 0, max_tokens = 1000;
+  u8 flags = kLogprobs;
   u64 seed = 0;
-  Ints stops{};
+  IdList stops{};
 };
 
 // Runs over one vocabulary, sampled by the kernel.
@@ -306,11 +306,14 @@ struct Samples {
     tokens.resize(n_runs), finish.resize(n_runs), last_token.resize(n_runs), logprobs.resize(n_runs);
   }
   void ask(u32 run, const Asked& a) {
-    Ints record{
-        kv_slots[size_t(starts[run])], i32(u32(a.seed)), i32(u32(a.seed >> 32)), std::bit_cast<i32>(a.temperature),
-        std::bit_cast<i32>(a.top_p),   a.top_k,          a.max_tokens,           i32(a.flags)};
-    record.insert(record.end(), a.stops.begin(), a.stops.end());
-    record.resize(kAdmittedWords, -1);
+    const Sampling sampling{.seed = a.seed,
+                            .temperature = a.temperature,
+                            .top_p = a.top_p,
+                            .top_k = a.top_k,
+                            .max_tokens = a.max_tokens,
+                            .stop_ids = a.stops};
+    Ints record(kAdmittedWords);
+    fill_params(record.data(), u32(kv_slots[size_t(starts[run])]), sampling, a.flags, 0);
     admit(params.data(), record.data(), 1);
   }
   void run(const Kernels& level) {
@@ -416,9 +419,9 @@ TEST(ends_of_sequences) {
                         {{.max_tokens = 5}, 3, Finish::kNot},
                         {{.max_tokens = 5}, 4, Finish::kLength},
                         {{.max_tokens = 1}, 0, Finish::kLength},
-                        {{.stops = {9, 2}}, 0, Finish::kStop},
-                        {{.max_tokens = 1, .stops = {2}}, 0, Finish::kStop},
-                        {{.flags = kParamIgnoreEos, .stops = {1, 3, 4, 5, 6, 7, 8, 2}}, 0, Finish::kStop}};
+                        {{.stops = {2, {9, 2}}}, 0, Finish::kStop},
+                        {{.max_tokens = 1, .stops = {1, {2}}}, 0, Finish::kStop},
+                        {{.flags = kIgnoreEos, .stops = {8, {1, 3, 4, 5, 6, 7, 8, 2}}}, 0, Finish::kStop}};
   Samples s(Number::kFloat32, std::size(cases), 20, 1);
   for (u32 r = 0; r < std::size(cases); r++) {
     s.logits.set(r * 20 + 2, 50), s.made[r] = cases[r].made;
@@ -432,7 +435,7 @@ TEST(ends_of_sequences) {
     s.run(*level);
     for (u32 r = 0; r < std::size(cases); r++) CHECK_EQ(s.finish[r], i32(Finish::kStop));
   }
-  s.ask(0, {.flags = kParamIgnoreEos});
+  s.ask(0, {.flags = kIgnoreEos});
   s.run(*cpu_ops_levels().front());
   CHECK_EQ(s.finish[0], i32(Finish::kNot));
 }

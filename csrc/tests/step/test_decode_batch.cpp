@@ -61,10 +61,11 @@ TEST(a_step_holds_decode_rows_and_whole_prompts) {
   CHECK(a.words(at.positions, 2) == (List{3, 4}));
   CHECK(a.words(at.starts, 2) == (List{0, 2}));
   CHECK(a.words(0, 5) == (List{2, 1, 1, 16, 4}));
-  CHECK(a.words(at.admitted, 8) == (List{0, 7, 0, 0, std::bit_cast<i32>(1.0f), 0, 3, 3}));
+  const i32 one = std::bit_cast<i32>(1.0f);
+  CHECK(a.words(at.admitted, 8) == (List{0, 3, 3, 0, 0, one, 7, 0}));
   CHECK(a.words(at.admitted + 8, 8) == List(8, -1));
-  CHECK(a.words(at.admitted + 16, 8) == (List{std::bit_cast<i32>(1.0f), 0, 0, 0, 0, 0, 0, 0}));
-  CHECK(a.words(at.admitted + 24, 8) == List(8, -1));
+  CHECK(a.words(at.admitted + 16, 3) == (List{one, 0, 0}));
+  CHECK(a.words(at.admitted + 19, 8) == List(8, -1));
 
   Sampling stops = greedy(1);
   stops.seed = u64(5) << 32 | 6, stops.temperature = 0.5f, stops.top_p = 0.25f, stops.top_k = 9;
@@ -78,7 +79,7 @@ TEST(a_step_holds_decode_rows_and_whole_prompts) {
   CHECK(b.words(at.starts, 3) == (List{0, 1, 4}));
   CHECK(b.words(at.made, 2) == (List{1, 0}));
   CHECK(b.words(0, 3) == (List{4, 2, 1}));
-  CHECK(b.words(at.admitted, 8) == (List{1, 6, 5, std::bit_cast<i32>(0.5f), std::bit_cast<i32>(0.25f), 9, 1, 0}));
+  CHECK(b.words(at.admitted, 8) == (List{1, 0, 1, std::bit_cast<i32>(0.5f), 9, std::bit_cast<i32>(0.25f), 6, 5}));
   CHECK(b.words(at.admitted + 8, 4) == (List{11, 12, -1, -1}));
   CHECK_EQ(batch.going(), 1u);  // the second one has nothing left to make
   CHECK_EQ(batch.running(), 2u);
@@ -101,9 +102,10 @@ TEST(parameters_say_what_changes_logits) {
   all.suppress_ids = {2, {11, 12}};
   List words = words_of(all);
   CHECK_EQ(words[kParamFlags], with);
-  CHECK_EQ(words[kParamRepetitionPenalty], std::bit_cast<i32>(1.5f));
-  CHECK(words[kParamNoRepeatNgramSize] == 4 && words[kParamMinTokens] == 2);
-  CHECK(List(words.begin() + kParamSuppressIds, words.end()) == (List{11, 12, -1, -1, -1, -1, -1, -1}));
+  CHECK_EQ(words[kParam<&Sampling::repetition_penalty>], std::bit_cast<i32>(1.5f));
+  CHECK(words[kParam<&Sampling::no_repeat_ngram_size>] == 4 && words[kParam<&Sampling::min_tokens>] == 2);
+  const auto never = words.begin() + kParam<&Sampling::suppress_ids>;
+  CHECK(List(never, never + 8) == (List{11, 12, -1, -1, -1, -1, -1, -1}));
 
   // A length counts the prefix and the prompt, of five tokens together; the larger minimum holds, up to the limit.
   for (const auto& [min_tokens, min_length, max_tokens, want] :
@@ -111,9 +113,9 @@ TEST(parameters_say_what_changes_logits) {
     Sampling least = greedy(max_tokens);
     least.min_tokens = min_tokens, least.min_length = min_length;
     words = words_of(least);
-    CHECK_EQ(words[kParamMinTokens], i32(want));
+    CHECK_EQ(words[kParam<&Sampling::min_tokens>], i32(want));
     CHECK_EQ(words[kParamFlags], want ? with : i32(kParamLogprobs));
-    CHECK_EQ(words[kParamRepetitionPenalty], one);
+    CHECK_EQ(words[kParam<&Sampling::repetition_penalty>], one);
   }
 }
 

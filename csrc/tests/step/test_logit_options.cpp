@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "step/cpu/logit_options.h"
+#include "step/decode/decode_batch.h"
 #include "tests/check.h"
 
 using namespace fastqps;
@@ -18,22 +19,15 @@ using Floats = std::vector<float>;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 constexpr u32 kVocab = 12;
 
-struct Options {
-  float penalty = 1;
-  i32 ngram = 0, min_tokens = 0, max_tokens = 100;
-  Ints suppressed = {};
-  bool any() const { return penalty != 1 || ngram || min_tokens || !suppressed.empty(); }
-};
-
 // Runs, each of a sequence in a cache slot of its own, and what change_logits() makes of their logits.
 struct Step {
   Ints eos_ids = {};
-  std::vector<Options> options = {};
+  std::vector<Sampling> options = {};
   std::vector<Ints> tokens = {};  // of each sequence
   Ints made = {};
   std::vector<Floats> logits = {};
 
-  void add(Ints sequence, i32 n_made, const Options& asked, Floats row) {
+  void add(Ints sequence, i32 n_made, const Sampling& asked, Floats row) {
     tokens.push_back(std::move(sequence)), made.push_back(n_made), options.push_back(asked);
     logits.push_back(std::move(row));
   }
@@ -41,6 +35,7 @@ struct Step {
 
   std::vector<Floats> changed() const {
     const u32 n = n_runs(), length = 64;
+    bool own = false;
     Ints starts{0}, kv_slots, positions, params(n * kAdmittedWords), history(n * length, -7);
     for (u32 run = 0; run < n; run++) {
       const u32 slot = n - 1 - run;  // the last row of a run counts: some have two
@@ -50,21 +45,18 @@ struct Step {
       }
       starts.push_back(i32(kv_slots.size()));
       std::copy(tokens[run].begin(), tokens[run].end(), history.begin() + slot * length);
-      const Options& o = options[run];
       i32* record = params.data() + slot * kAdmittedWords;
-      record[kParamFlags] = i32(u32(kParamLogprobs) | (o.any() ? u32(kParamLogitOptions) : 0u));
-      record[kParamMaxTokens] = o.max_tokens;
-      // Without the flag these words mean nothing.
-      record[kParamRepetitionPenalty] = o.any() ? std::bit_cast<i32>(o.penalty) : 77;
-      record[kParamNoRepeatNgramSize] = o.any() ? o.ngram : 1;
-      record[kParamMinTokens] = o.any() ? o.min_tokens : 99;
-      for (u32 i = 0; i < IdList::kMax; i++)
-        record[kParamSuppressIds + i] = i < o.suppressed.size() ? o.suppressed[i] : o.any() ? -1 : i32(i);
+      Sampling sampling = options[run];
+      sampling.max_tokens = 100;
+      fill_params(record, slot, sampling, kLogprobs, 0);
+      const bool flagged = u32(record[kParamFlags]) & kParamLogitOptions;
+      own |= flagged;
+      each_param([&](const auto& row, u32 word) {
+        if (!flagged && row.is(kChangesLogits)) record[word] = 3;  // without the flag these words mean nothing
+      });
     }
     Floats all;
     for (const Floats& row : logits) all.insert(all.end(), row.begin(), row.end());
-    bool own = false;
-    for (const Options& o : options) own |= o.any();
     CHECK_EQ(any_logit_options(starts.data(), kv_slots.data(), n, params.data()), own);
     change_logits({.logits = all.data(),
                    .starts = starts.data(),
@@ -94,10 +86,10 @@ TEST(each_option_by_hand) {
   Step step;
   step.eos_ids = {3, 11, 500};  // the last one is in no vocabulary
   step.add({4, 5, 4}, 2, {}, row);
-  step.add({4, 5, 4}, 2, {.penalty = 2}, row);
-  step.add({4, 5, 4}, 2, {.ngram = 2}, row);
+  step.add({4, 5, 4}, 2, {.repetition_penalty = 2}, row);
+  step.add({4, 5, 4}, 2, {.no_repeat_ngram_size = 2}, row);
   step.add({4, 5, 4}, 2, {.min_tokens = 3}, row);
-  step.add({4, 5, 4}, 2, {.suppressed = {0, 7}}, row);
+  step.add({4, 5, 4}, 2, {.suppress_ids = {2, {0, 7}}}, row);
   const auto found = step.changed();
   const auto with = [&](std::map<u32, float> changes) {
     Floats want = row;
@@ -117,7 +109,7 @@ TEST(a_run_without_options_keeps_its_bits) {
   Floats row(kVocab, kNever);
   step.add({1, 2}, 0, {}, row);
   row[3] = nan;
-  step.add({1, 2}, 0, {.penalty = 3}, row);
+  step.add({1, 2}, 0, {.repetition_penalty = 3}, row);
   const auto found = step.changed();
   CHECK(found[0] == Floats(kVocab, kNever));  // nothing has forbidden these
   CHECK(std::isnan(found[1][3]) && found[1][0] == kNever);

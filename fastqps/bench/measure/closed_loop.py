@@ -20,7 +20,7 @@ def find_peak(context: Context) -> float:
     best, at = 0.0, 0
     for in_flight in IN_FLIGHT:
         load = context.load.closed(in_flight, duration_s=SECONDS, warmup_s=min(0.5, context.load.warmup_s))
-        rate = context.measure({}, load, name=f"peak, {in_flight} in flight", keep=False, repetitions=1).rate
+        rate = context.measure({}, load, name=f"peak, {in_flight} in flight", keep=False).rate
         gained = rate > WORTH * best
         if rate > best:
             best, at = rate, in_flight
@@ -46,9 +46,7 @@ def saturating(context: Context, in_flight: int | None, widest: Settings, start:
     if in_flight is not None:
         return context.load.closed(in_flight)
     load = context.load.closed(max(IN_FLIGHT_MIN, -(-items_for(context, widest) // context.payloads.call.items)))
-    rate = context.measure(
-        start, load, name=f"{load.in_flight:,} in flight, how many it takes", keep=False, repetitions=1
-    ).rate
+    rate = context.measure(start, load, name=f"{load.in_flight:,} in flight, how many it takes", keep=False).rate
     longest_s = min(WAIT_S_MAX, load.deadline_s / 4) if load.deadline_s else WAIT_S_MAX
     return load.closed(max(IN_FLIGHT_MIN, min(load.in_flight or 0, round(rate * longest_s)))) if rate else load
 

@@ -55,7 +55,6 @@ class Context:
     slo: Slo | None
     pinning: Pinning
     load_threads: int
-    repetitions: int
     folder: Path
     progress: Progress
     result: Result
@@ -64,40 +63,20 @@ class Context:
         self._gpm = Gpm.open() if self.target.local else None
         self.aside: list[Point] = []  # measured, but not kept among the result's points
 
-    def measure(
-        self,
-        settings: Settings,
-        load: LoadSpec,
-        *,
-        name: str = "",
-        keep: bool = True,
-        repetitions: int | None = None,
-    ) -> Point:
+    def measure(self, settings: Settings, load: LoadSpec, *, name: str = "", keep: bool = True) -> Point:
         """Measures ``load`` on a server with ``settings`` (beside those of the target), started or used again.
 
-        ``keep``: append it to the result's points. ``repetitions``: the point with the median rate counts.
-        Ctrl-C keeps what was measured, marked as interrupted, and goes on as KeyboardInterrupt; a server that goes away
-        does so as ``ServerGone``. Raises ``BenchError`` where nothing could be measured.
+        ``keep``: append it to the result's points. Ctrl-C keeps what was measured, marked as interrupted, and goes on
+        as KeyboardInterrupt; a server that goes away does so as ``ServerGone``. Raises ``BenchError`` where nothing
+        could be measured.
         """
-        name = name or default_name(load)
-        taken: list[Point] = []
-        for k in range(self.repetitions if repetitions is None else repetitions):
-            # Another seed for each, or they would all be the same accident.
-            again = dataclasses.replace(load, seed=load.seed + 1000 * k)
-            taken.append(self._measure_once(settings, again, name))
-            self.aside.append(taken[-1])  # at once: Ctrl-C may come at any time
-            self.progress.end(taken[-1])
-            if taken[-1].interrupted or taken[-1].verdict == FAILED:
-                break
-        point = taken[0] if len(taken) == 1 else median_point(taken)
-        point.interrupted = taken[-1].interrupted
-        if keep:
-            self.result.points.append(point)
-            del self.aside[-len(taken) :]
+        point = self._measure_once(settings, load, name or default_name(load))
+        (self.result.points if keep else self.aside).append(point)  # at once: Ctrl-C may come at any time
+        self.progress.end(point)
         if point.interrupted:
             raise KeyboardInterrupt
-        if taken[-1].verdict == FAILED:
-            raise ServerGone(taken[-1].reasons[0])
+        if point.verdict == FAILED:
+            raise ServerGone(point.reasons[0])
         return point
 
     def measured(self) -> list[Point]:
@@ -183,7 +162,7 @@ def default_name(load: LoadSpec) -> str:
 # ---- what the generator saw
 
 
-_COPIED = ("reasons", "spectrum", "timeline", "histograms", "status")
+_COPIED = ("reasons", "spectrum", "timeline", "status")
 _SUMMARIES = ("response_time_us", "service_time_us", "lateness_us")
 _OPTIONAL = {"first_message_us": "first_message_us", "refusal_time_us": "failed_time_us"}
 _GENERATOR = ("cpu", "connections", "waiting_max", "verified", "environment", "seeds", "command", "own_lateness_us")

@@ -22,7 +22,6 @@ from fastqps.models import ModelError
 from fastqps.models.files.json_files import read_object
 
 SERVICE = "/fastqps.v1.PredictService"
-UNIQUE = 100_000  # different texts for --unique: more than caches of a server hold
 TEXTS_MAX = 1 << 20
 TEXT_BYTES_MAX = 64 << 20
 ITEMS_MAX = 2048  # of a PredictBatch call, where a server has the usual --max-request-items

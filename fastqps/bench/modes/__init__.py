@@ -19,13 +19,11 @@ MODES = {
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
     "overload": "measure goodput beyond capacity, and the time to recover",
     "soak": "detect drift of latency, memory or descriptors under a long load",
-    "compare": "compare two results, and tell differences from noise",
 }
 
 
 class Mode(Protocol):
-    """The interface of a mode's module. One that starts no server has ``run_alone(options) -> Result`` in the place of
-    ``run``, and gets no common flags but --output."""
+    """The interface of a mode's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Flags of its own, beside the common ones."""

@@ -29,7 +29,8 @@ def check(options: argparse.Namespace, common: Common) -> None:
 def run(context: Context) -> Result:
     """A point for each number of calls in flight; their ``stages_us`` and the ``service_time_us`` are the answer."""
     levels = _levels(context.options)
-    context.progress.expect(len(levels) * context.repetitions)
+    context.progress.expect(len(levels))
+
     for level in levels:
         point = context.measure({}, context.load.closed(level))
         if not point.stages_us:

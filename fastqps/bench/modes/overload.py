@@ -66,7 +66,7 @@ def _recover(context: Context, capacity: float) -> None:
     high, low = reached[-1] * capacity, CALM * capacity
     load = context.load.at_rate((high + low) / 2)
     load = dataclasses.replace(load, arrivals=f"step:{high:.6g},{low:.6g}", duration_s=2 * load.duration_s)
-    point = context.measure({}, load, name=f"back from {reached[-1]:g} ×", repetitions=1)
+    point = context.measure({}, load, name=f"back from {reached[-1]:g} ×")
     if point.verdict == INVALID or not point.timeline or enough(low) <= 0:
         why = "the generator was the limit" if point.verdict == INVALID else "there are too few answers a second"
         context.note(f"how soon it recovers is not known: {why}")

@@ -56,17 +56,6 @@ def run_mode(
     return result.exit_code
 
 
-def run_alone(options: argparse.Namespace, command: str) -> int:
-    """Runs a mode that starts no server; the exit code."""
-    module: Any = mode(options.mode)
-    with _folder(options) as folder, ended_by_signals():
-        began, where = now_utc(), environment()
-        result: Result = module.run_alone(options)
-        result.command, result.started, result.environment = command, began, where | result.environment
-        _write(result, folder)
-    return result.exit_code
-
-
 def _measure(
     options: argparse.Namespace, common: Common, target: Target, pins: Pinning, result: Result, folder: Path
 ) -> FastqpsError | None:
@@ -78,9 +67,9 @@ def _measure(
             end_early(result, [], "INTERRUPTED", "interrupted")
             return None
         context = Context(
-            options, target, payloads, common.load, common.slo, pins, options.load_threads,
-            options.repetitions, folder, progress, result,
-        )  # fmt: skip
+            options, target, payloads, common.load, common.slo, pins, options.load_threads, folder, progress, result
+        )
+
         return run_to_the_end(context)
 
 

@@ -47,7 +47,7 @@ def run(context: Context) -> Result:
     pid = context.server().pid or options.pid
     watch = _Watch(pid, load.duration_s / SAMPLES)
     with watch:
-        point = context.measure({}, load, name=f"{rate:,.0f}/s for {load.duration_s:g} s", repetitions=1)
+        point = context.measure({}, load, name=f"{rate:,.0f}/s for {load.duration_s:g} s")
     drifts = [*of_processes(watch.samples), *_of_latency(point)]
     result.extra |= {"drift": [one.as_json() for one in drifts], "processes": watch.samples}
     grown = [one for one in drifts if one.grows]

@@ -195,7 +195,7 @@ class _Tuner:
         self._context.progress.expect(per_probe * (self.search.left + 1))
         try:
             if self._context.slo is None:
-                point = self._context.measure(setting, self._load, name=name, keep=False, repetitions=1)
+                point = self._context.measure(setting, self._load, name=name, keep=False)
                 rate = None if decides_nothing(point) else point.rate
             else:
                 point, rate = highest_within(self._context, setting, self._load, self._context.slo, name, self._hint)

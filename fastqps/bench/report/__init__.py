@@ -1,5 +1,6 @@
 """Shows a run of ``fastqps bench`` on the terminal, as points.csv, and as one self-contained report.html.
 
-Everything here reads the result's JSON and nothing else, so that a report can be drawn again from report.json.
+Everything here reads the result and nothing else.
+
 ``terminal`` needs rich and ``page`` matplotlib, the extra ``fastqps[bench]``.
 """

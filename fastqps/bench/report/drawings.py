@@ -15,21 +15,17 @@ from fastqps.bench.report.panels import limits, load_axis, mark_doubt, name_rows
 from fastqps.bench.report.points import (
     IDLE_REASONS,
     main_point,
-    maps,
     name_of,
-    number,
     response_us,
     stage_means,
     stage_names,
     steady,
-    too_few,
     varied_settings,
     verdict_of,
 )
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
-_ALTERNATIVES = ("compare", "tune")  # modes whose points are no loads of one server
 _CHOICES_MAX, _NAME_MAX = 12, 26
 _SECOND = ("t_s", "length_s", "sent", "ok", "p50_us", "p99_us", "in_flight", "waiting")
 _LINES = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
@@ -87,8 +83,8 @@ def duty_cycle(result: Result, figure: Figure) -> str:
     """The part of the time in which the device worked, and the reasons for the rest: by point, or by dispatcher."""
     rows = [(_bar_name(result, point), point.duty_cycle, point.idle_reasons) for point in result.points]
     if len(rows) == 1:
-        each = maps(result.points[0].dispatchers)
-        rows = [(f"dispatcher {one.get('dispatcher')}", number(one, "busy"), one.get("idle")) for one in each]
+        each = result.points[0].dispatchers or []
+        rows = [(f"dispatcher {one['dispatcher']}", one["busy"], one["idle"]) for one in each]
     bars = [(name, {"device": busy, **_idle(idle, 1 - busy)}) for name, busy, idle in rows if busy is not None]
     stack(figure, bars)
     return "; ".join(f"{name} busy {wording.percent(bar['device'])}" for name, bar in bars)
@@ -114,13 +110,12 @@ def spectrum(result: Result, figure: Figure) -> str:
 def timeline(result: Result, figure: Figure) -> str:
     """Rates, latencies and open calls from second to second."""
     point = result.best_point or next(reversed(result.points), None)
-    rows = [row for row in (point.timeline if point else ()) if row.get("phase") in ("measured", None)]
-    rows = [row for row in rows if (number(row, "t_s") or -1) >= 0 and number(row, "ok") is not None]
+    rows = point.timeline if point else []
     if not point or len(rows) < 2:
         return ""
     figure.set_figheight(4.4)
     panels = figure.subplots(3, sharex=True, height_ratios=[3, 3, 2])
-    column = {name: [number(row, name) or 0.0 for row in rows] for name in _SECOND}
+    column = {name: [row.get(name) or 0.0 for row in rows] for name in _SECOND}
     for name, label in (("sent", "sent"), ("ok", "answered OK")):
         per_s = [n / (length or 1.0) for n, length in zip(column[name], column["length_s"], strict=True)]
         panels[0].plot(column["t_s"], per_s, label=label)
@@ -186,7 +181,8 @@ def search(result: Result, figure: Figure) -> str:
 def points_by_load(result: Result) -> list[Point]:
     """The points in the order of their offered rates, if they differ in nothing else; else none."""
     points = [point for point in steady(result.points) if _offered(point) > 0]
-    alike = not varied_settings(points) and result.mode not in _ALTERNATIVES
+    alike = not varied_settings(points) and result.mode != "tune"
+
     return sorted(points, key=_offered) if alike and len(set(map(_offered, points))) > 1 else []
 
 
@@ -202,24 +198,21 @@ def _style(result: Result) -> str:
 def _usable(point: Point, name: str) -> float:
     """A percentile of the response time; NaN, which is not drawn, where it says nothing."""
     value = response_us(point, name)
-    return value if value and value > 0 and not too_few(point, name) else math.nan
+    return value if value and value > 0 else math.nan
 
 
 def _curve(point: Point | None, kind: str) -> list[tuple[float, float]]:
     """(1 / (1 - p), µs), without the maximum, which has no place on that axis."""
     pairs = (point.spectrum.get(kind) if point else None) or []
-    curve = sorted(
-        (1 / (1 - pair[0] / 100), pair[1]) for pair in pairs if len(pair) == 2 and pair[1] > 0 <= pair[0] < 100
-    )
+    curve = [(1 / (1 - percentile / 100), us) for percentile, us in pairs if us > 0 and percentile < 100]
     return curve if len(curve) > 1 else []
 
 
-def _idle(reasons: object, total: float) -> dict[str, float]:
-    """Shares of the time by reason, known reasons first, scaled so that they add up to ``total``."""
-    shares = reasons if isinstance(reasons, Mapping) else {}
-    known = {reason: max(0.0, number(shares, reason) or 0.0) for reason in (*IDLE_REASONS, *shares)}
-    known_total = sum(known.values())
-    return {reason: share / known_total * total for reason, share in known.items()} if known_total > 0 else {}
+def _idle(reasons: Mapping[str, float] | None, total: float) -> dict[str, float]:
+    """Shares of the time by reason, in the order of a step, scaled so that they add up to ``total``."""
+    shares = dict.fromkeys(IDLE_REASONS, 0.0) | dict(reasons or {})
+    whole = sum(shares.values())
+    return {reason: share / whole * total for reason, share in shares.items()} if whole > 0 else {}
 
 
 def _bar_name(result: Result, point: Point) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastqps.bench.report import wording
-from fastqps.bench.results.point import BEYOND_MIN, QUANTILES, Point
+from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
 NOT_RUN = "NOT RUN"
@@ -18,7 +17,7 @@ STAGES = (
 )
 _REFUSED = ("RESOURCE_EXHAUSTED",)
 _EXPIRED = ("DEADLINE_EXCEEDED", "TIMEOUT", "EXPIRED_UNSENT")  # at the server; at the generator, sent or not
-_CHANGING = ("step", "ramp", "sine")
+_CHANGING = "step"
 
 
 def verdict_of(point: Point) -> str:
@@ -33,14 +32,7 @@ def rate_of(point: Point) -> float | None:
 
 def response_us(point: Point, statistic: str) -> float | None:
     """p50, p99, max, … of the response time, which counts from when a request should have been sent."""
-    value = point.response_time_us.get(statistic)
-    return getattr(point, f"{statistic}_us", None) if value is None else value
-
-
-def too_few(point: Point, percentile: str) -> bool:
-    """True if fewer than ten samples lie above this percentile of the response time."""
-    count = point.response_time_us.get("count")
-    return count is not None and percentile in QUANTILES and count * (1 - QUANTILES[percentile]) < BEYOND_MIN - 1e-6
+    return point.response_time_us.get(statistic)
 
 
 def fates(status: Mapping[str, float]) -> dict[str, float]:
@@ -85,26 +77,9 @@ def name_of(result: Result, point: Point) -> str:
     return " · ".join(values) or wording.one_line(point.name)
 
 
-def number(value: object, *keys: str) -> float | None:
-    """A finite number below ``keys``, one after the other; None for anything else."""
-    for key in keys:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def maps(value: object) -> list[Mapping[str, Any]]:
-    """The mappings in a list; none where there is no list."""
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
 def text(row: Mapping[str, Any], key: str) -> str:
-    """A string or a number as text on one line; "" for anything else."""
-    value = row.get(key)
-    return wording.one_line(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    """A value as text on one line; "" where there is none."""
+    return wording.one_line(wording.setting(row.get(key)))
 
 
 WIRE = "wire"

@@ -10,11 +10,13 @@ import csv
 import io
 from collections.abc import Callable
 
-from fastqps.bench.report.points import IDLE_REASONS, STAGES, fates, number, rate_of, setting_of, verdict_of
+from fastqps.bench.report.points import IDLE_REASONS, STAGES, fates, rate_of, setting_of, stage_means, verdict_of
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
 _STATISTICS = ("p50", "p75", "p90", "p95", "p99", "p999", "max", "mean")
+_LOAD = ("loop", "arrivals", "call", "in_flight", "connections", "duration_s", "seed")
+
 Cell = Callable[[Point], object]
 
 
@@ -27,12 +29,8 @@ def _times(prefix: str) -> dict[str, Cell]:
     return {f"{prefix}_{name}_us": lambda p, name=name: getattr(p, field).get(name) for name in _STATISTICS}  # type: ignore[misc]
 
 
-def _within(field: str, key: str, *below: str) -> Cell:
-    return lambda point: number(getattr(point, field), key, *below)
-
-
-def _load(name: str) -> Cell:
-    return lambda point: point.load.get(name)
+def _within(field: str, key: str) -> Cell:
+    return lambda point: (getattr(point, field) or {}).get(key)
 
 
 def _fate(name: str) -> Cell:
@@ -45,7 +43,7 @@ _CELLS: dict[str, Cell] = {
     "started": lambda point: point.started,
     "interrupted": lambda point: "yes" if point.interrupted else "no",
     "reasons": lambda point: "; ".join(point.reasons),
-    **{name: _load(name) for name in ("loop", "arrivals", "call", "in_flight", "connections", "duration_s", "seed")},
+    **{name: _within("load", name) for name in _LOAD},
     "offered_rate": lambda point: point.offered_rate,
     "achieved_rate": lambda point: point.achieved_rate,
     "rate": rate_of,
@@ -61,7 +59,7 @@ _CELLS: dict[str, Cell] = {
     **{name: _fate(name) for name in ("ok", "refused", "expired", "failed")},
     "duty_cycle": lambda point: point.duty_cycle,
     **{f"idle_{reason}": _within("idle_reasons", reason) for reason in IDLE_REASONS},
-    **{f"stage_{stage}_mean_us": _within("stages_us", stage, "mean") for stage in STAGES},
+    **{f"stage_{stage}_mean_us": lambda p, stage=stage: stage_means(p).get(stage) for stage in STAGES},  # type: ignore[misc]
     **{f"batch_{name}": _within("batch", name) for name in ("items", "tokens", "fill")},
     "generator_cpu": _within("generator", "cpu_fraction"),
     "saturation": lambda point: point.saturation,

@@ -3,11 +3,11 @@ warnings that a reader needs before it means anything: a modelled device, a busy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.points import maps, number, text
+from fastqps.bench.report.points import text
 from fastqps.bench.report.summary import slo_text
 from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.result import Result
@@ -21,7 +21,7 @@ _LOAD = {"loop": "{} loop", "arrivals": "{} arrivals", "call": "{} calls", "conn
 def run_facts(result: Result) -> list[tuple[str, str]]:
     """(what, value) for people; only what the result knows."""
     where, target, peak = result.environment, result.target, result.extra.get("peak")
-    others = number(where, OTHERS)
+    others = where.get(OTHERS)
     software = {name: version for name, version in where.items() if name not in (*_MACHINE, OTHERS)}
     facts = [
         ("command", result.command),
@@ -89,8 +89,8 @@ def labels_of(result: Result) -> list[Label]:
         ceiling = "it computes nothing and answers at once. This is the ceiling of the host path, not of a model."
         labels.append(Label("Null device", ceiling))
     elif device.startswith("sim"):
-        labels.append(_simulated(device, maps(result.target.get("profiles"))))
-    others = number(result.environment, OTHERS)
+        labels.append(_simulated(device, result.target.get("profiles", ())))
+    others = result.environment.get(OTHERS)
     if others is not None and others > QUIET:
         took = f"other programs took {wording.percent(others)} of the CPU time meanwhile."
         labels.append(Label("Busy machine", f"{took} Rates suffer from that, latencies more."))
@@ -106,10 +106,11 @@ def labels_of(result: Result) -> list[Label]:
     return labels
 
 
-def _simulated(device: str, profiles: list[Mapping[str, Any]]) -> Label:
-    listed = "; ".join(f"{text(profile, 'name')}: {text(profile, 'source')}" for profile in profiles)
+def _simulated(device: str, profiles: Sequence[Mapping[str, Any]]) -> Label:
+    listed = "; ".join(f"{profile['name']}: {profile['source']}" for profile in profiles)
     source = f" ({listed})" if listed else ""
-    estimated = [text(profile, "name") for profile in profiles if profile.get("status") == "estimated"]
+    estimated = [profile["name"] for profile in profiles if profile["status"] == "estimated"]
+
     if estimated:
         which = device if len(estimated) == len(profiles) else ", ".join(f"sim:{name}" for name in estimated)
         return Label(

@@ -112,13 +112,6 @@ def _breakdown(result: Result) -> list[str]:
     return [f"{point.name}: {wording.time(sum(means.values()))} end to end", shares]
 
 
-def _compare(result: Result) -> list[str]:
-    changed = [row for row in result.extra["differences"] if row["significant"]]
-    if not changed:
-        return ["nothing can be compared" if result.verdict == "INVALID" else "no significant change"]
-    return [f"{row['name']} {wording.signed_percent(row['difference'])}" for row in changed]
-
-
 def _overload(result: Result) -> list[str]:
     points = [point for point in steady(result.points) if verdict_of(point) != "INVALID" and _good_rate(point)]
     heaviest = max((p for p in points if p.offered_rate), key=lambda point: point.offered_rate or 0.0, default=None)
@@ -143,6 +136,5 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "sweep": lambda result: _find_max(result) if result.best_point else _point_facts(result),
     "tune": _tune,
     "breakdown": _breakdown,
-    "compare": _compare,
     "overload": _overload,
 }

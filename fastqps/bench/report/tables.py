@@ -11,13 +11,11 @@ from fastqps.bench.report import wording
 from fastqps.bench.report.points import (
     fates,
     name_of,
-    number,
     rate_of,
     response_us,
     searched_settings,
     stage_table,
     text,
-    too_few,
     verdict_of,
 )
 from fastqps.bench.report.summary import severity
@@ -36,14 +34,14 @@ class Column:
         head: the heading.
         value: a point's value; None where it has none.
         show: the value as text.
-        percentile: p99 or the like if the value is a percentile of the response time, which too few samples make void.
+        percentile: whether the value is a percentile, which too few samples make void.
         brief: also on the terminal, where room is scarce.
     """
 
     head: str
     value: Value
     show: Show = wording.count
-    percentile: str = ""
+    percentile: bool = False
     brief: bool = True
 
     def text(self, point: Point) -> str:
@@ -60,7 +58,7 @@ class Column:
         return all(not isinstance(v := self.value(point), str) or not v.strip("0123456789.,") for point in points)
 
     def is_void(self, point: Point) -> bool:
-        return bool(self.percentile) and too_few(point, self.percentile)
+        return self.percentile and self.value(point) is None
 
 
 def columns_of(result: Result) -> list[Column]:
@@ -72,12 +70,12 @@ def columns_of(result: Result) -> list[Column]:
 
 
 def _response(head: str, statistic: str, brief: bool = True) -> Column:
-    return Column(head, lambda point: response_us(point, statistic), wording.time, statistic, brief)
+    return Column(head, lambda point: response_us(point, statistic), wording.time, statistic != "max", brief)
 
 
 def _sm_utilization(point: Point) -> float | None:
     """Mean over the devices that know it."""
-    shares = [share for device in point.devices or [] if (share := number(device, "sm_utilization")) is not None]
+    shares = [share for device in point.devices or [] if (share := device.get("sm_utilization")) is not None]
     return sum(shares) / len(shares) if shares else None
 
 
@@ -87,7 +85,7 @@ def _share(fate: str) -> Value:
 
 
 _COLUMNS = (
-    Column("in flight", lambda point: number(point.load, "in_flight")),
+    Column("in flight", lambda point: point.load.get("in_flight")),
     Column("offered", lambda point: point.offered_rate, wording.rate),
     Column("answered OK", rate_of, wording.rate),
     Column("goodput", lambda point: point.goodput, wording.rate),
@@ -102,7 +100,7 @@ _COLUMNS = (
     Column("duty cycle", lambda point: point.duty_cycle, wording.percent),
     Column("SM utilization", _sm_utilization, wording.percent, brief=False),
     Column("items per step", lambda point: (point.batch or {}).get("items"), brief=False),
-    Column("service p99", lambda point: point.service_time_us.get("p99"), wording.time, "p99", False),
+    Column("service p99", lambda point: point.service_time_us.get("p99"), wording.time, True, False),
     Column("late p99", lambda point: point.lateness_us.get("p99"), wording.time, brief=False),
 )
 
@@ -143,7 +141,7 @@ class Table:
 
 def tables_of(result: Result) -> list[Table]:
     """The tables that are not empty."""
-    makers = (_points, _differences, _drift, _stages, _decisions)
+    makers = (_points, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
 
 
@@ -168,31 +166,14 @@ def _plain(key: str, title: str, heads: Sequence[str], rows: Iterable[Sequence[s
     )
 
 
-def _differences(result: Result) -> Table:
-    rows = []
-    for entry in result.extra.get("differences", ()):
-        show = _shown(entry["metric"])
-        ends = " … ".join(wording.signed_percent(end) for end in entry["interval"])
-        known = "significant" if entry["significant"] else "no significant change"
-        figures = [show(entry["a"]), show(entry["b"]), wording.signed_percent(entry["difference"])]
-        rows.append([wording.one_line(entry["name"]), *figures, ends, known])
-    return _plain("differences", "Differences", ["", "a", "b", "difference", "95 % interval", ""], rows)
-
-
-def _shown(metric: str) -> Callable[[float | None], str]:
-    """Formats a compared figure by its name in a point."""
-    if metric.endswith("_us"):
-        return wording.time
-    return wording.percent if metric == "duty_cycle" else wording.rate
-
-
 def _decisions(result: Result) -> Table:
     """The tuner's choices in turn: why each value won, and by how much."""
     rows = []
     for choice in result.extra.get("tune", {}).get("choices", ()):
         if why := text(choice, "why"):
             lead = choice.get("lead") or {}
-            cells = [text(lead, "over"), text(lead, "gain"), wording.percent(number(lead, "beyond_noise"))]
+            cells = [text(lead, "over"), text(lead, "gain"), wording.percent(lead.get("beyond_noise"))]
+
             name = wording.one_line(f"{wording.spaced(choice['setting'])} {wording.setting(choice['chosen'])}")
             rows.append([name, *(cells if cells[0] else [wording.NOTHING] * 3), why])
     return _plain("decisions", "Why it won", ["chosen", "next best", "lead", "beyond noise", "because"], rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 Verdict = Literal["VALID", "UNSTABLE", "INVALID", "FAILED"]
 VALID: Verdict = "VALID"
@@ -38,7 +38,7 @@ class Point:
     offered_rate: float | None = None
     achieved_rate: float | None = None
     rate: float = 0.0
-    rate_interval: list[float] | None = None  # 95 %, over repetitions or the run's seconds
+    rate_interval: list[float] | None = None  # 95 %, over the run's seconds
     goodput: float | None = None
     p50_us: float | None = None
     p99_us: float | None = None
@@ -51,9 +51,8 @@ class Point:
     status: dict[str, int] = field(default_factory=dict)
     spectrum: dict[str, list[list[float]]] = field(default_factory=dict)  # {"response": [[percentile, us]...], ...}
     timeline: list[dict[str, Any]] = field(default_factory=list)
-    histograms: dict[str, str] = field(default_factory=dict)  # HdrHistogram V2, base64
     generator: dict[str, Any] = field(default_factory=dict)
-    repetitions: list[dict[str, Any]] = field(default_factory=list)  # {rate, p50_us, p99_us, duty_cycle} of each
+    repetitions: list[dict[str, Any]] = field(default_factory=list)  # of a setting of tune: {rate, p50_us, …} of each
 
     duty_cycle: float | None = None  # union over dispatchers, mean over devices
     idle_reasons: dict[str, float] | None = None  # share of dispatcher time, mean over dispatchers
@@ -94,12 +93,6 @@ class Point:
         """The point as a JSON value."""
         values = dataclasses.asdict(self)
         return values | {"rate": None, "verdict": None} if self.missing else values
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """Reads ``as_json`` back. Keys that this version does not know are dropped; TypeError without a name."""
-        known = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{key: value for key, value in values.items() if key in known})
 
 
 def _not_ok(status: dict[str, int]) -> float:

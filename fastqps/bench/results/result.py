@@ -20,16 +20,11 @@ from fastqps.errors import (
     SLO_NOT_MET,
     UNSTABLE,
     USAGE,
-    ConfigError,
     FastqpsError,
 )
-from fastqps.files.documents import parse_json
-from fastqps.files.regular import read_regular
-from fastqps.files.shape import misfit
 from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 1
-_BYTES_MAX = 256 << 20
 REPORT = "report.json"
 Outcome = Literal["VALID", "UNSTABLE", "INVALID", "SLO_NOT_MET", "INCONCLUSIVE", "FAILED", "INTERRUPTED"]
 EXIT_CODES: dict[Outcome, int] = {
@@ -81,47 +76,6 @@ class Result:
     def write(self, folder: Path) -> Path:
         """Writes FOLDER/report.json; its path. OSError where that cannot be."""
         return replace_file(folder / REPORT, json.dumps(self.as_json(), indent=1, allow_nan=False) + "\n")
-
-
-def read_result(path: Path) -> Result:
-    """Reads a report.json, or the one in a folder. Raises ``ConfigError`` where it is none."""
-    file = path / REPORT if path.is_dir() else path
-    try:
-        document = parse_json(read_regular(file, _BYTES_MAX))
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigError(f"{file} is not JSON: {error}") from None
-    try:
-        return result_of(document)
-    except ValueError as error:
-        raise ConfigError(f"{file} {error}") from None
-
-
-def result_of(document: Any) -> Result:
-    """Reads ``as_json`` back. ``ValueError`` says what is wrong with the data of a file."""
-    if not isinstance(document, dict) or "points" not in document or "mode" not in document:
-        raise ValueError("is no result of fastqps bench")
-    if document.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"has another schema version than {SCHEMA_VERSION}: measure again")
-    rows = document["points"]
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("has points that are none")
-    known = {f.name for f in dataclasses.fields(Result)} - {"extra", "points"}
-    own = {key: value for key, value in document.items() if key in known}
-    wrong = misfit(own, Result) or next(filter(None, map(_misfit_of, rows)), "")
-    if wrong:
-        raise ValueError(f"is changed or damaged: {wrong} is not what it should be")
-    best = document.get("best")
-    if best is not None and not 0 <= best < len(rows):
-        raise ValueError(f"is damaged: best is {best}, but there are {len(rows)} points")
-    extra = {key: value for key, value in document.items() if key not in (*known, "points", "schema_version")}
-    return Result(**own, points=[Point.from_json(row) for row in rows], extra=extra)
-
-
-def _misfit_of(row: dict[str, Any]) -> str:
-    """The key of a point that does not fit; "" if all do. A point that could not be measured has no figures."""
-    return misfit(row, Point, frozenset({"rate", "verdict"} if row.get("missing") else ()))
 
 
 class BenchError(FastqpsError):

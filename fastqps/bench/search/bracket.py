@@ -157,7 +157,7 @@ def highest_within(
     """
     rate = hint or 0.0
     if not rate:
-        peak_point = context.measure(settings, peak, name=name, keep=False, repetitions=1)
+        peak_point = context.measure(settings, peak, name=name, keep=False)
         rate = SHARE_OF_PEAK * peak_point.rate
         if not rate:
             return peak_point, 0.0 if peak_point.measured else None
@@ -190,7 +190,7 @@ def _decide(context: Context, settings: Settings, slo: Slo, name: str, rate: flo
     usual_s, answered = context.load.duration_s, rate
     for _ in range(2):
         load = dataclasses.replace(context.load, duration_s=max(usual_s, slo.seconds(answered)))
-        point = context.measure(settings, load.at_rate(rate), name=name, keep=False, repetitions=1)
+        point = context.measure(settings, load.at_rate(rate), name=name, keep=False)
         judged = slo.judge(point)
         if not judged.inconclusive or point.verdict == UNSTABLE or not 0 < point.rate < rate:
             break

@@ -1,4 +1,4 @@
-"""95 % intervals for percentiles, for means, and for differences of means; and whether a series of samples grows."""
+"""95 % intervals for percentiles and for means; and whether a series of samples grows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fastqps.bench.results.point import Point
-from loadgen.statistics import line, t95, t_quantile
+from loadgen.statistics import line, t95
 
 _Z = 1.96
 BLOCKS = 10  # of a run's seconds: neighbouring seconds are alike, blocks of them hardly are
@@ -35,20 +35,6 @@ def rate_interval(per_second: Sequence[float]) -> list[float] | None:
     """The interval of a run's rate, from means of blocks of its whole seconds."""
     interval = mean_interval(blocks(per_second)) if len(per_second) >= 4 else None
     return None if interval is None else [max(0.0, interval[0]), interval[1]]
-
-
-def difference_interval(a: Sequence[float], b: Sequence[float], error: float = 0.05) -> list[float] | None:
-    """Interval of mean(b) - mean(a) that is wrong with probability ``error``; variances are not assumed to be equal
-    (Welch). None: too few values."""
-    if len(a) < 2 or len(b) < 2:
-        return None
-    va, vb = stdev(a) ** 2 / len(a), stdev(b) ** 2 / len(b)
-    middle = fmean(b) - fmean(a)
-    if va + vb == 0:
-        return [middle, middle]
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    half = t_quantile(1 - error / 2, max(1.0, freedom)) * math.sqrt(va + vb)
-    return [middle - half, middle + half]
 
 
 def p99_interval_us(point: Point) -> list[float] | None:

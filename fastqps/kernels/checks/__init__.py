@@ -17,7 +17,7 @@ import torch
 from fastqps.kernels.checks.decoder_inputs import DECODER_INPUTS
 from fastqps.kernels.checks.encoder_inputs import ENCODER_INPUTS
 from fastqps.kernels.checks.inputs import Random
-from fastqps.kernels.layers import Attention, Tables
+from fastqps.kernels.layers import Attention, LogitChanges, Tables
 from fastqps.kernels.shapes import row_shape, search_shape
 
 
@@ -105,7 +105,7 @@ def shape_of(name: str, arguments: dict[str, Any]) -> str:
     """``x=bfloat16[:,384] eps=1e-12 kind=layer``: arguments that are None or False are left out."""
     flat: dict[str, Any] = {}
     for key, value in arguments.items():
-        flat |= vars(value) if isinstance(value, Attention | Tables) else {key: value}
+        flat |= vars(value) if isinstance(value, Attention | LogitChanges | Tables) else {key: value}
     parts = {key: _part(value) for key, value in flat.items() if value is not None and value is not False}
     if name == "embed_norm":  # how items are found depends on how many there can be
         search = search_shape(len(arguments["cu_seqlens"]))
@@ -115,7 +115,7 @@ def shape_of(name: str, arguments: dict[str, Any]) -> str:
         rows, width = arguments["x"].shape
         parts["x"] += f"/{row_shape(width, rows).rows}"
     if name in ("logit_options", "sample"):
-        parts["eos_ids"] = f"{len(arguments['eos_ids'])}"
+        parts["eos_ids"] = f"{len(flat['eos_ids'])}"
     return " ".join(f"{key}={part}" for key, part in parts.items())
 
 

@@ -5,6 +5,7 @@ Sequences have few different tokens, so that they repeat themselves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,52 +20,39 @@ _SPARE = 3
 
 
 class Run(NamedTuple):
-    """The options of one run's sequence."""
+    """The options of one run's sequence, by their names."""
 
-    penalty: float = 1.0
-    ngram: int = 0
-    min_tokens: int = 0
-    suppressed: bool = False
+    options: dict[str, Any]
     made: int = _MADE
     max_tokens: int = 100
 
-    def words(self, slot: int, some_ids: list[int]) -> list[int]:
-        """Its parameters as csrc/step/decode/decode_layout.h has them."""
-        record = [0] * _core.ADMITTED_WORDS
-        record[_core.PARAM_SLOT], record[_core.PARAM_MAX_TOKENS] = slot, self.max_tokens
-        if self[:4] != Run()[:4]:
-            record[_core.PARAM_FLAGS] = _core.PARAM_LOGIT_OPTIONS
-        record[_core.PARAM_REPETITION_PENALTY] = int(torch.tensor(self.penalty).view(torch.int32))
-        record[_core.PARAM_NO_REPEAT_NGRAM_SIZE] = self.ngram
-        record[_core.PARAM_MIN_TOKENS] = self.min_tokens
-        never = some_ids if self.suppressed else []
-        record[_core.PARAM_SUPPRESS_IDS :] = [*never, *[-1] * (_core.SUPPRESS_IDS_MAX - len(never))]
-        return record
 
-
-RUNS = (
-    Run(),
-    Run(penalty=1.3),
-    Run(penalty=0.7, made=0),
-    *(Run(ngram=n) for n in (1, 2, 3, 50)),
-    Run(min_tokens=_MADE + 1),
-    Run(min_tokens=_MADE),
-    Run(suppressed=True),
-    Run(1.1, 2, 9, suppressed=True, max_tokens=_FULL),
-    Run(1.1, 2, 9, suppressed=True, made=0),
-    Run(1.2, 3, 9, suppressed=True),
-)
+def runs(ids: list[int]) -> list[Run]:
+    """Each option that changes logits with values of its kind, and all options together; ``ids`` are tokens."""
+    values: dict[str, tuple[Any, ...]] = {"float": (1.3, 0.7), "uint32": (2, 3, 1, _MADE, _MADE + 1), "ids": (ids,)}
+    kinds = {row.name: values[row.kind] for row in _core.OPTIONS if row.changes_logits}
+    first, second = ({name: kind[i % len(kind)] for name, kind in kinds.items()} for i in range(2))
+    return [
+        Run({}),
+        *(Run({name: value}) for name, kind in kinds.items() for value in kind),
+        Run(first, max_tokens=_FULL),
+        Run(first, made=0),
+        Run(second, made=1),
+    ]
 
 
 def logit_options(random: Random, a: dict[str, Any]) -> Case:
-    n, (vocab, width) = len(RUNS), (a["logits"].shape[1], a["history"].shape[1])
-    slot_of = [(5 * i + 3) % n for i in range(n)]
-    lengths = [min(_LENGTHS[i % len(_LENGTHS)], width) for i in range(n)]
+    changes, vocab = a["changes"], a["logits"].shape[1]
+    width = changes.history.shape[1]
     some = random.places(min(_DIFFERENT, vocab), vocab)
+    chosen = runs(some[:2].tolist())
+    n = len(chosen)
+    slot_of = list(range(n))[::-1]
+    lengths = [min(_LENGTHS[i % len(_LENGTHS)], width) for i in range(n)]
     history = some[random.below(len(some), (n + 1) * width).long()].int().view(n + 1, width)
     records = [[0] * _core.ADMITTED_WORDS for _ in range(n + 1)]
-    for slot, run in zip(slot_of, RUNS, strict=True):
-        records[slot] = run.words(slot, some[:2].tolist())
+    for slot, run in zip(slot_of, chosen, strict=True):
+        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, **run.options)
     int32: dict[str, Any] = {"dtype": torch.int32, "device": random.device}
     first, *others = some.tolist()
     word = [first, *others[:1]]
@@ -77,18 +65,19 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
         *([_core.RULE_FORBIDDEN, token, 1, 0] for token in range(1, min(vocab, 40), 2)),
     ]
     size = n + _SPARE
-    new = {
-        "logits": (4 * random.normal(size, vocab, like=torch.empty(0), live=n)).to(a["logits"].dtype),
-        "starts": random.ints([2 * i for i in range(n + 1)], size + 1),  # each run has two rows
-        "kv_slots": random.ints([slot for slot in slot_of for _ in range(2)], 2 * n + _SPARE),
-        "positions": random.ints([at for length in lengths for at in (0, length - 1)], 2 * n + _SPARE),
-        "made": random.ints([run.made for run in RUNS], size),
-        "params": torch.tensor(records, **int32),
-        "history": history,
-        "rules": torch.tensor(rules, **int32),
-        "rule_ids": torch.tensor(word, **int32),
-        "counts": random.ints([2 * n, n, 0], len(a["counts"])),
-        "n_forced": 2,
-        "longest": len(word),
-    }
-    return Case(a | new, ["logits"], {"logits": n})
+    new = replace(
+        changes,
+        starts=random.ints([2 * i for i in range(n + 1)], size + 1),  # each run has two rows
+        kv_slots=random.ints([slot for slot in slot_of for _ in range(2)], 2 * n + _SPARE),
+        positions=random.ints([at for length in lengths for at in (0, length - 1)], 2 * n + _SPARE),
+        made=random.ints([run.made for run in chosen], size),
+        params=torch.tensor(records, **int32),
+        history=history,
+        rules=torch.tensor(rules, **int32),
+        rule_ids=torch.tensor(word, **int32),
+        counts=random.ints([2 * n, n, 0], len(changes.counts)),
+        n_forced=2,
+        longest=len(word),
+    )
+    logits = (4 * random.normal(size, vocab, like=torch.empty(0), live=n)).to(a["logits"].dtype)
+    return Case({"logits": logits, "changes": new}, ["logits"], {"logits": n})

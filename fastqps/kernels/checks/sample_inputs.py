@@ -13,7 +13,6 @@ import torch
 from fastqps import _core
 from fastqps.kernels.checks.inputs import Case, Random
 
-_IGNORE_EOS, _LOGPROBS, _WORDS = 1, _core.PARAM_LOGPROBS, _core.ADMITTED_WORDS
 LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
 _UNLIKELY = -60.0
 _MADE, _FULL = 5, 6  # tokens made before, and the answer's length where this token is to be its last
@@ -27,7 +26,8 @@ class Run(NamedTuple):
     top_p: float = 1.0
     top_k: int = 0
     seed: int = 0
-    flags: int = _LOGPROBS
+    ignore_eos: bool = False
+    logprobs: bool = True
     max_tokens: int = 100
     ends: str = ""  # "stop" or "eos": its likeliest token is one
 
@@ -36,30 +36,21 @@ class Run(NamedTuple):
         """Whether it draws from the whole vocabulary."""
         return self.temperature > 0 and self.top_p >= 1 and self.top_k == 0
 
-    def words(self, slot: int, stop_id: int) -> list[int]:
+    def params(self, slot: int, stop_id: int) -> list[int]:
         """Its parameters as csrc/step/decode/decode_layout.h has them."""
-        floats = torch.tensor([self.temperature, self.top_p]).view(torch.int32).tolist()
-        stops = [stop_id if self.ends == "stop" else -1, *[-1] * 7]
-        return [
-            slot,
-            self.seed,
-            ~self.seed,
-            *floats,
-            self.top_k,
-            self.max_tokens,
-            self.flags,
-            *stops,
-            *[0] * (_WORDS - 16),
-        ]
+        options = {key: value for key, value in self._asdict().items() if key not in ("seed", "ends")}
+        stops = [stop_id] if self.ends == "stop" else []
+        seed = self.seed | (~self.seed & 0xFFFFFFFF) << 32
+        return _core.sequence_params(slot, seed=seed, stop_token_ids=stops, **options)
 
 
 RUNS = (
     Run(),
-    Run(flags=_IGNORE_EOS, max_tokens=_FULL),
+    Run(ignore_eos=True, logprobs=False, max_tokens=_FULL),
     Run(ends="stop"),
     Run(ends="eos"),
     *(Run(temperature, seed=seed) for temperature, seed in ((0.5, 11), (1.0, 12), (1.0, 13), (2.0, 14))),
-    *(Run(0.8, 0.9, seed=seed, flags=0) for seed in (21, 22)),
+    *(Run(0.8, 0.9, seed=seed, logprobs=False) for seed in (21, 22)),
     *(Run(1.0, 1.0, top_k, seed=31) for top_k in (1, 5, 200)),
     Run(1.5, 0.7, 20, seed=41),
 )
@@ -79,9 +70,9 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
             places = a["eos_ids"][:1].long()
         logits[i, places] = torch.tensor(likely, device=random.device)
     stop_ids = logits[:n].nan_to_num(-torch.inf).argmax(1).tolist()
-    records = [[0] * _WORDS for _ in range(slots)]
+    records = [[0] * _core.ADMITTED_WORDS for _ in range(slots)]
     for slot, run, stop_id in zip(slot_of, RUNS, stop_ids, strict=True):
-        records[slot] = run.words(slot, stop_id)
+        records[slot] = run.params(slot, stop_id)
     new = {
         "logits": logits.to(a["logits"].dtype),
         "starts": random.ints([2 * i for i in range(n + 1)], size + 1),  # each run has two rows

@@ -12,18 +12,14 @@ import triton
 import triton.language as tl
 
 from fastqps import _core
-from fastqps.kernels.sampling.params import (
-    FLAGS,
-    LOGIT_OPTIONS,
-    MAX_TOKENS,
-    MIN_TOKENS,
-    NO_REPEAT_NGRAM_SIZE,
-    RECORD,
-    REPETITION_PENALTY,
-    SUPPRESS_IDS,
-    SUPPRESS_IDS_MAX,
-)
+from fastqps.kernels.layers import LogitChanges
+from fastqps.kernels.sampling.params import FLAGS, IDS_MAX, MAX_TOKENS, RECORD
 
+_LOGIT_OPTIONS = tl.constexpr(_core.PARAM_LOGIT_OPTIONS)  # of the flags: without it the words below mean nothing
+_REPETITION_PENALTY = tl.constexpr(_core.PARAM_WORDS["repetition_penalty"])
+_NO_REPEAT_NGRAM_SIZE = tl.constexpr(_core.PARAM_WORDS["no_repeat_ngram_size"])
+_MIN_TOKENS = tl.constexpr(_core.PARAM_WORDS["min_tokens"])
+_SUPPRESS_IDS = tl.constexpr(_core.PARAM_WORDS["suppress_token_ids"])
 _RULE_FORBIDDEN = tl.constexpr(_core.RULE_FORBIDDEN)
 _RULE_NOT_FIRST = tl.constexpr(_core.RULE_NOT_FIRST)
 _RULE_WORDS = tl.constexpr(_core.RULE_WORDS)
@@ -140,7 +136,7 @@ def _logit_options(
     row = tl.load(starts + run + 1) - 1
     slot = tl.load(kv_slots + row).to(tl.int64)
     record = records + slot * RECORD
-    own = (tl.load(record + FLAGS) & LOGIT_OPTIONS) != 0
+    own = (tl.load(record + FLAGS) & _LOGIT_OPTIONS) != 0
     if own | (n_rules > 0):
         logits += run.to(tl.int64) * VOCAB
         scratch += run.to(tl.int64) * POSITIONS
@@ -152,26 +148,26 @@ def _logit_options(
             _force(logits, rules, n_forced, VOCAB, BLOCK)
             forbidden_max = forbidden_max + VOCAB
         if own & (not forced):
-            penalty = tl.load(record + REPETITION_PENALTY).to(tl.float32, bitcast=True)
+            penalty = tl.load(record + _REPETITION_PENALTY).to(tl.float32, bitcast=True)
             if penalty != 1.0:
                 _penalise(logits, scratch, tokens, length, penalty, BLOCK)
         tl.debug_barrier()
         if own:
             if not forced:
-                n = tl.load(record + NO_REPEAT_NGRAM_SIZE)
+                n = tl.load(record + _NO_REPEAT_NGRAM_SIZE)
                 if (n > 0) & (n <= length):
                     _forbid_repeats(logits, tokens, length, n, VOCAB, BLOCK)
                     forbidden_max = forbidden_max + length
                 if EOS_IDS > 0:
-                    if n_made < tl.load(record + MIN_TOKENS):
+                    if n_made < tl.load(record + _MIN_TOKENS):
                         at = tl.arange(0, EOS_COLUMNS)
                         ends = tl.load(eos_ids + at, mask=at < EOS_IDS, other=-1)
                         _forbid(logits, ends, at < EOS_IDS, VOCAB)
                         forbidden_max = forbidden_max + EOS_IDS
-            at = tl.arange(0, SUPPRESS_IDS_MAX)
-            suppressed = tl.load(record + SUPPRESS_IDS + at)
+            at = tl.arange(0, IDS_MAX)
+            suppressed = tl.load(record + _SUPPRESS_IDS + at)
             _forbid(logits, suppressed, suppressed >= 0, VOCAB)
-            forbidden_max = forbidden_max + SUPPRESS_IDS_MAX
+            forbidden_max = forbidden_max + IDS_MAX
         _apply_rules(
             logits, tokens, length, rules, rule_ids, n_forced, n_rules, longest, n_made == 0, forced, VOCAB, BLOCK
         )
@@ -180,47 +176,29 @@ def _logit_options(
             _allow_one(logits, VOCAB, BLOCK)
 
 
-def logit_options(
-    logits: torch.Tensor,
-    starts: torch.Tensor,
-    kv_slots: torch.Tensor,
-    positions: torch.Tensor,
-    made: torch.Tensor,
-    params: torch.Tensor,
-    history: torch.Tensor,
-    eos_ids: torch.Tensor,
-    rules: torch.Tensor,
-    rule_ids: torch.Tensor,
-    counts: torch.Tensor,
-    *,
-    n_forced: int,
-    longest: int,
-) -> None:
+def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
     """Changes the logits of ``counts[1]`` runs as their sequences' options and the checkpoint's rules say.
 
-    logits [S, vocabulary], changed in place: computed in float32, stored in their own type. starts int32 [S + 1];
-    kv_slots, positions int32 [T]; made int32 [S]; params int32 [slots, 32], the records of
-    csrc/step/decode/decode_layout.h; history int32 [slots, positions]: each sequence's tokens; eos_ids int32. rules
-    int32 [rules, 4] and rule_ids int32 are a ``LogitRules``, as ``n_forced`` and ``longest`` are.
+    logits [S, vocabulary], changed in place: computed in float32, stored in their own type.
     """
     runs, vocab = logits.shape
-    width, n_eos = history.shape[1], len(eos_ids)
+    c, width, n_eos = changes, changes.history.shape[1], len(changes.eos_ids)
     _logit_options[(runs,)](
         logits,
         logits.new_empty(runs, width),
-        starts,
-        kv_slots,
-        positions,
-        made,
-        params,
-        history,
-        eos_ids if n_eos else None,
-        rules,
-        rule_ids,
-        counts,
-        len(rules),
-        n_forced,
-        longest,
+        c.starts,
+        c.kv_slots,
+        c.positions,
+        c.made,
+        c.params,
+        c.history,
+        c.eos_ids if n_eos else None,
+        c.rules,
+        c.rule_ids,
+        c.counts,
+        len(c.rules),
+        c.n_forced,
+        c.longest,
         VOCAB=vocab,
         POSITIONS=width,
         EOS_IDS=n_eos,

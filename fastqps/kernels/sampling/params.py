@@ -8,22 +8,16 @@ import triton.language as tl
 from fastqps import _core
 
 RECORD = tl.constexpr(_core.ADMITTED_WORDS)
-SEED = tl.constexpr(1)
-TEMPERATURE = tl.constexpr(3)
-TOP_P = tl.constexpr(4)
-TOP_K = tl.constexpr(5)
-MAX_TOKENS = tl.constexpr(_core.PARAM_MAX_TOKENS)
 FLAGS = tl.constexpr(_core.PARAM_FLAGS)
-STOP_IDS = tl.constexpr(_core.PARAM_STOP_IDS)
-STOP_IDS_MAX = tl.constexpr(_core.STOP_IDS_MAX)
-IGNORE_EOS = tl.constexpr(1)
+IGNORE_EOS = tl.constexpr(_core.PARAM_IGNORE_EOS)
 LOGPROBS = tl.constexpr(_core.PARAM_LOGPROBS)
-LOGIT_OPTIONS = tl.constexpr(_core.PARAM_LOGIT_OPTIONS)  # of the flags: without it the words below mean nothing
-REPETITION_PENALTY = tl.constexpr(_core.PARAM_REPETITION_PENALTY)
-NO_REPEAT_NGRAM_SIZE = tl.constexpr(_core.PARAM_NO_REPEAT_NGRAM_SIZE)
-MIN_TOKENS = tl.constexpr(_core.PARAM_MIN_TOKENS)
-SUPPRESS_IDS = tl.constexpr(_core.PARAM_SUPPRESS_IDS)
-SUPPRESS_IDS_MAX = tl.constexpr(_core.SUPPRESS_IDS_MAX)
+SEED = tl.constexpr(_core.PARAM_WORDS["seed"])
+TEMPERATURE = tl.constexpr(_core.PARAM_WORDS["temperature"])
+TOP_P = tl.constexpr(_core.PARAM_WORDS["top_p"])
+TOP_K = tl.constexpr(_core.PARAM_WORDS["top_k"])
+MAX_TOKENS = tl.constexpr(_core.PARAM_WORDS["max_tokens"])
+STOP_IDS = tl.constexpr(_core.PARAM_WORDS["stop_token_ids"])
+IDS_MAX = tl.constexpr(_core.IDS_MAX)
 CANDIDATES = tl.constexpr(64)  # the likeliest, sorted; top_k is at most as many
 
 

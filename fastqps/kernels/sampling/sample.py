@@ -16,13 +16,13 @@ from fastqps.kernels.sampling.ordered import LAST, NOTHING, number, order_of, or
 from fastqps.kernels.sampling.params import (
     CANDIDATES,
     FLAGS,
+    IDS_MAX,
     IGNORE_EOS,
     LOGPROBS,
     MAX_TOKENS,
     RECORD,
     SEED,
     STOP_IDS,
-    STOP_IDS_MAX,
     TEMPERATURE,
     TOP_K,
     TOP_P,
@@ -272,7 +272,7 @@ def _sample(
                 )  # fmt: skip
 
         flags = tl.load(record + FLAGS)
-        stop_at = tl.arange(0, STOP_IDS_MAX)
+        stop_at = tl.arange(0, IDS_MAX)
         stopped = tl.max((tl.load(record + STOP_IDS + stop_at) == token).to(tl.int32), axis=0)
         if EOS_IDS > 0:
             eos_at = tl.arange(0, EOS_COLUMNS)

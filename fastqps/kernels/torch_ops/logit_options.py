@@ -5,60 +5,37 @@ from __future__ import annotations
 import torch
 
 from fastqps import _core
+from fastqps._core import PARAM_WORDS
+from fastqps.kernels.layers import LogitChanges
 from fastqps.kernels.torch_ops.slots import repeated
 
 _NEVER = -torch.inf
 _NUMBERS_MAX = 1 << 25  # of the runs that are changed at once: logits, and comparisons of each token with each other
 
 
-def logit_options(
-    logits: torch.Tensor,
-    starts: torch.Tensor,
-    kv_slots: torch.Tensor,
-    positions: torch.Tensor,
-    made: torch.Tensor,
-    params: torch.Tensor,
-    history: torch.Tensor,
-    eos_ids: torch.Tensor,
-    rules: torch.Tensor,
-    rule_ids: torch.Tensor,
-    counts: torch.Tensor,
-    *,
-    n_forced: int,
-    longest: int,
-) -> None:
+def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
     """Changes ``logits`` [S, vocabulary] of ``counts[1]`` runs in place, computed in float32."""
-    run, any_run = repeated(len(logits), counts[1]), counts[1] > 0
-    live = torch.arange(len(logits), device=logits.device) < counts[1]
-    last = torch.where(any_run, starts[run + 1] - 1, 0).long()
-    slot = torch.where(any_run, kv_slots[last], 0).long()
-    lengths = torch.where(any_run, positions[last] + 1, 1).long()
-    together = max(1, _NUMBERS_MAX // max(logits.shape[1], history.shape[1] ** 2))
-    for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
-        own, x = params[slot[c]], logits[run[c]].float()
-        changed = _changed(
-            x, history[slot[c]], lengths[c], made[run[c]], own, eos_ids, rules, rule_ids, n_forced, longest
-        )
-        logits[c] = torch.where(live[c, None], changed.to(logits.dtype), logits[c])
+    c, any_run = changes, changes.counts[1] > 0
+    run = repeated(len(logits), c.counts[1])
+    live = torch.arange(len(logits), device=logits.device) < c.counts[1]
+    last = torch.where(any_run, c.starts[run + 1] - 1, 0).long()
+    slot = torch.where(any_run, c.kv_slots[last], 0).long()
+    lengths = torch.where(any_run, c.positions[last] + 1, 1).long()
+    together = max(1, _NUMBERS_MAX // max(logits.shape[1], c.history.shape[1] ** 2))
+    for s in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
+        changed = _changed(logits[run[s]].float(), run[s], slot[s], lengths[s], c)
+        logits[s] = torch.where(live[s, None], changed.to(logits.dtype), logits[s])
 
 
 def _changed(
-    x: torch.Tensor,
-    tokens: torch.Tensor,
-    lengths: torch.Tensor,
-    made: torch.Tensor,
-    params: torch.Tensor,
-    eos_ids: torch.Tensor,
-    rules: torch.Tensor,
-    rule_ids: torch.Tensor,
-    n_forced: int,
-    longest: int,
+    x: torch.Tensor, run: torch.Tensor, slot: torch.Tensor, lengths: torch.Tensor, c: LogitChanges
 ) -> torch.Tensor:
-    """float32 [S, vocabulary], of sequences whose ``tokens`` [S, positions] are the first ``lengths`` int64 [S]."""
+    """float32 [S, vocabulary], of runs whose sequences in ``slot`` have ``lengths`` tokens: all int64 [S]."""
+    tokens, params, made, rules = c.history[slot], c.params[slot], c.made[run], c.rules
     vocab = x.shape[1]
-    own = (params[:, 7] & _core.PARAM_LOGIT_OPTIONS) != 0
-    at_limit = made.long() + 1 == params[:, _core.PARAM_MAX_TOKENS]
-    free = ~at_limit if n_forced else torch.ones_like(own)  # nothing is forced
+    own = (params[:, _core.PARAM_FLAGS] & _core.PARAM_LOGIT_OPTIONS) != 0
+    at_limit = made.long() + 1 == params[:, PARAM_WORDS["max_tokens"]]
+    free = ~at_limit if c.n_forced else torch.ones_like(own)  # nothing is forced
     x = torch.where((own & free)[:, None], _penalised(x, tokens, lengths, params), x)
     # One column more than the vocabulary has, for what is not forbidden.
     forbidden = torch.zeros(len(x), vocab + 1, dtype=torch.bool, device=x.device)
@@ -68,13 +45,13 @@ def _changed(
         forbidden.scatter_(1, ids.expand(len(x), -1), True)
 
     forbid(tokens, _repeats(tokens, lengths, params) & (own & free)[:, None])
-    if len(eos_ids):
-        forbid(eos_ids[None], (own & free & (made < params[:, _core.PARAM_MIN_TOKENS]))[:, None])
-    suppressed = params[:, _core.PARAM_SUPPRESS_IDS :][:, : _core.SUPPRESS_IDS_MAX]
+    if len(c.eos_ids):
+        forbid(c.eos_ids[None], (own & free & (made < params[:, PARAM_WORDS["min_tokens"]]))[:, None])
+    suppressed = params[:, PARAM_WORDS["suppress_token_ids"] :][:, : _core.IDS_MAX]
     forbid(suppressed, own[:, None])
     if len(rules):
         kind, token = rules[None, :, 0], rules[None, :, 1]
-        follows = (kind == _core.RULE_FORBIDDEN) & _follows(tokens, lengths, rules, rule_ids, longest)
+        follows = (kind == _core.RULE_FORBIDDEN) & _follows(tokens, lengths, c)
         first = (kind == _core.RULE_NOT_FIRST) & (made == 0)[:, None]
         forbid(token, (follows & free[:, None]) | first)
         possible = torch.zeros(vocab + 1, dtype=torch.bool, device=x.device)
@@ -89,7 +66,7 @@ def _changed(
 
 def _penalised(x: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:
     """Every token of a sequence less likely."""
-    penalty = params[:, _core.PARAM_REPETITION_PENALTY, None].contiguous().view(torch.float32)
+    penalty = params[:, PARAM_WORDS["repetition_penalty"], None].contiguous().view(torch.float32)
     its = torch.arange(tokens.shape[1], device=x.device) < lengths[:, None]
     ids = torch.where(its, tokens, tokens[:, :1]).long()  # its first token stands for what is not its
     gathered = x.gather(1, ids)
@@ -99,7 +76,7 @@ def _penalised(x: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor, par
 def _repeats(tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:
     """bool [S, positions]: tokens that end a run whose others the sequence ends with."""
     width = tokens.shape[1]
-    n = params[:, _core.PARAM_NO_REPEAT_NGRAM_SIZE, None].long()
+    n = params[:, PARAM_WORDS["no_repeat_ngram_size"], None].long()
     place = torch.arange(width, device=tokens.device)
     padded = torch.cat((torch.full_like(tokens, -1), tokens), 1)
     before = padded.unfold(1, width, 1)[:, :width]  # [S, positions, width]: what stands before each position
@@ -109,15 +86,13 @@ def _repeats(tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) 
     return same & (n > 0) & (place >= n - 1) & (place < lengths[:, None])
 
 
-def _follows(
-    tokens: torch.Tensor, lengths: torch.Tensor, rules: torch.Tensor, rule_ids: torch.Tensor, longest: int
-) -> torch.Tensor:
+def _follows(tokens: torch.Tensor, lengths: torch.Tensor, c: LogitChanges) -> torch.Tensor:
     """bool [S, rules]: whether the sequence ends with the tokens that a rule wants before its own."""
-    before, begin = rules[None, :, 2], rules[:, 3]
-    follows = torch.ones(len(tokens), len(rules), dtype=torch.bool, device=tokens.device)
-    for back in range(longest):
+    before, begin = c.rules[None, :, 2], c.rules[:, 3]
+    follows = torch.ones(len(tokens), len(c.rules), dtype=torch.bool, device=tokens.device)
+    for back in range(c.longest):
         compared = back < before
-        wanted = rule_ids[torch.where(compared[0], begin + before[0] - 1 - back, 0)]
+        wanted = c.rule_ids[torch.where(compared[0], begin + before[0] - 1 - back, 0)]
         newest = tokens.gather(1, (lengths[:, None] - 1 - back).clamp(min=0))
         follows &= ~compared | ((newest == wanted) & (lengths[:, None] > back))
     return follows

@@ -5,8 +5,12 @@ from __future__ import annotations
 import torch
 
 from fastqps import _core
+from fastqps._core import PARAM_WORDS
 from fastqps.kernels.torch_ops.slots import repeated
 
+_SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MAX_TOKENS, _STOP_IDS = (
+    PARAM_WORDS[name] for name in ("seed", "temperature", "top_p", "top_k", "max_tokens", "stop_token_ids")
+)
 _TOP_K_MAX = 64
 _MASK = 0xFFFFFFFF
 _LOGITS_MAX = 1 << 25  # of the runs that are sampled at once: 256 MiB for each float64 of them
@@ -50,9 +54,9 @@ def sampled(
     comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
     top = comparable.amax(1, keepdim=True)
     best = (comparable == top).byte().argmax(1)
-    temperature, top_p = (params[:, word].contiguous().view(torch.float32)[:, None] for word in (3, 4))
-    top_k, flags = params[:, 5, None], params[:, 7]
-    u = uniform(params[:, 1], params[:, 2], made)[:, None]
+    temperature, top_p = (params[:, word].contiguous().view(torch.float32)[:, None] for word in (_TEMPERATURE, _TOP_P))
+    top_k, flags = params[:, _TOP_K, None], params[:, _core.PARAM_FLAGS]
+    u = uniform(params[:, _SEED], params[:, _SEED + 1], made)[:, None]
     from_all = _from_all(logits, top, best, temperature, u)
     from_few = _from_likeliest(logits, temperature, top_p, top_k, u)
     drawn = torch.where(((top_k == 0) & (top_p >= 1))[:, 0], from_all, from_few)
@@ -136,7 +140,7 @@ def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, fla
 
 def _finish(params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """int32: 0 the sequence goes on, 1 stop token, 2 length."""
-    eos = (tokens[:, None] == eos_ids).any(1) & ((params[:, 7] & 1) == 0)
-    stop = eos | (tokens[:, None] == params[:, _core.PARAM_STOP_IDS :][:, : _core.STOP_IDS_MAX]).any(1)
-    full = made.long() + 1 >= params[:, 6]
+    eos = (tokens[:, None] == eos_ids).any(1) & ((params[:, _core.PARAM_FLAGS] & _core.PARAM_IGNORE_EOS) == 0)
+    stop = eos | (tokens[:, None] == params[:, _STOP_IDS:][:, : _core.IDS_MAX]).any(1)
+    full = made.long() + 1 >= params[:, _MAX_TOKENS]
     return torch.where(stop, 1, torch.where(full, 2, 0)).int()

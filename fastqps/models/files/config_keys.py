@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastqps.models.files.keys import Keys, Refused, Rules, rules
+from fastqps.models.files.logit_options import NEUTRAL_LOGIT_OPTIONS
 
 CONFIG = "config.json"
 _NO = (False,)
@@ -54,12 +55,9 @@ _GENERATION_IRRELEVANT = (
     *("num_assistant_tokens_schedule", "remove_invalid_values"),
 )
 _GENERATION_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "repetition_penalty": (1, 1.0),
+    **NEUTRAL_LOGIT_OPTIONS,
     "encoder_repetition_penalty": (1, 1.0),
-    "no_repeat_ngram_size": (0,),
     "encoder_no_repeat_ngram_size": (0,),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
     "num_beams": (1,),
     "num_beam_groups": (1,),
     "diversity_penalty": (0, 0.0),
@@ -67,9 +65,6 @@ _GENERATION_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "epsilon_cutoff": (0, 0.0),
     "eta_cutoff": (0, 0.0),
     "exponential_decay_length_penalty": (),
-    "bad_words_ids": ([],),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
     "forced_bos_token_id": (),
     "force_bos_token_to_be_generated": (False,),
     "forced_eos_token_id": (),

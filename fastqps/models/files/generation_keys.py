@@ -12,10 +12,9 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.files.keys import Keys, Refused, rules
-from fastqps.models.files.logit_options import LogitOptions, float32
+from fastqps.models.files.logit_options import NEUTRAL_LOGIT_OPTIONS, LogitOptions, float32
 
 GENERATION_CONFIG = "generation_config.json"
-_LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)
 _COUNT_MAX = (1 << 31) - 1  # no text has more tokens
 _LISTED_MAX = 10_000  # token ids of all lists together: they are part of the card, whose place in memory is bounded
 _NO = (False,)
@@ -28,7 +27,7 @@ _SAMPLING = (
     *("epsilon_cutoff", "eta_cutoff"),
 )
 _RULES = rules(
-    honoured=("eos_token_id", "do_sample", *_SAMPLING, *_LOGIT_OPTIONS),
+    honoured=("eos_token_id", "do_sample", *_SAMPLING, *NEUTRAL_LOGIT_OPTIONS),
     irrelevant=(
         # The request and the server's limits decide the length of an answer.
         *("max_length", "max_new_tokens"),
@@ -82,13 +81,15 @@ def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
 
     ``ModelError`` names the key whose value cannot be used.
     """
-    stated = {key: config[key] for key in _LOGIT_OPTIONS if config.get(key) is not None}
     options_by_key: dict[str, Any] = {}
-    for key, value in stated.items():
-        if key == "repetition_penalty":
+    for key, default in vars(LogitOptions()).items():
+        value = config.get(key)
+        if value is None:
+            continue
+        if isinstance(default, float):
             _check(key, value, _number(value) and 0 < float32(value) < math.inf, "a finite number above 0")
             options_by_key[key] = float(value)
-        elif key in ("no_repeat_ngram_size", "min_length", "min_new_tokens"):
+        elif isinstance(default, int):
             _check(key, value, type(value) is int and value >= 0, "a whole number, at least 0")
             options_by_key[key] = min(value, _COUNT_MAX)
         elif key == "bad_words_ids":

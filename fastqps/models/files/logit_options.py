@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,16 @@ class LogitOptions:
     def forced(self) -> tuple[int, ...]:
         """The forced tokens that are not suppressed as well."""
         return tuple(id for id in self.forced_eos_token_id if id not in self.suppress_tokens)
+
+
+def _neutral(default: float | tuple[()]) -> tuple[Any, ...]:
+    """The values of JSON that are an option's default."""
+    if isinstance(default, tuple):
+        return ([],)
+    return (default,) if isinstance(default, int) else (int(default), default)
+
+
+NEUTRAL_LOGIT_OPTIONS = {name: _neutral(default) for name, default in vars(LogitOptions()).items()}
 
 
 def float32(value: float) -> float:

@@ -6,7 +6,8 @@ import torch
 
 from fastqps import _core
 from fastqps.kernels.layers import Attention
-from fastqps.ops.cpu.ops import CpuOps, is_bf16
+from fastqps.ops.cpu.linear import is_bf16
+from fastqps.ops.cpu.ops import CpuOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.step import address
 

@@ -7,7 +7,8 @@ from torch.nn import functional as F
 
 from fastqps import _core
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.ops.cpu.ops import CpuOps, is_bf16
+from fastqps.ops.cpu.linear import is_bf16
+from fastqps.ops.cpu.ops import CpuOps
 from fastqps.ops.cpu.strips import Strips
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for

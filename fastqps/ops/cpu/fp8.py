@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from fastqps.kernels.results import Activation
+from fastqps.ops.cpu.linear import gate_halves
 from fastqps.ops.fp8 import Quantised, Weight, multiply, quantise_weight
-from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.rows import function, rows_for
+from fastqps.ops.interface import Rows
+from fastqps.ops.rows import FUNCTIONS
 
 
 class CpuFp8Linear:
@@ -26,25 +28,6 @@ class CpuFp8Linear:
     def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         return self(x).add_(residual)
 
-
-class CpuFp8Activated:
-    fp8 = True
-
-    def __init__(self, linear: CpuFp8Linear, activation: str) -> None:
-        self._linear, self._function = linear, function(activation)
-
-    def __call__(self, x: Rows, reader: Reader) -> Rows:
-        return rows_for(self._function(self._linear(x)), reader)
-
-
-class CpuFp8Gated:
-    """One product for gate and up."""
-
-    fp8 = True
-
-    def __init__(self, gate_up: CpuFp8Linear, activation: str) -> None:
-        self._gate_up, self._function = gate_up, function(activation)
-
-    def __call__(self, x: Rows, reader: Reader) -> Rows:
-        gate, up = self._gate_up(x).chunk(2, 1)
-        return rows_for(self._function(gate) * up, reader)
+    def activated(self, x: Rows, kind: Activation, gated: bool = False) -> torch.Tensor:
+        """The activation of the product; ``gated``, of its first half, times its second."""
+        return gate_halves(self(x), kind) if gated else FUNCTIONS[kind](self(x))

@@ -9,8 +9,7 @@ import torch
 from fastqps import _core
 from fastqps.kernels.results import Activation
 from fastqps.ops.fp8 import Weight, plain
-from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.rows import kind_of, rows_for
+from fastqps.ops.interface import Rows
 from fastqps.ops.step import address
 
 
@@ -42,15 +41,3 @@ class CpuInt8Linear:
         rows, sums = x.tensor, address(residual)
         self._matrix.multiply(sums, address(rows), self._bf16, len(rows), torch.get_num_threads(), residual=sums)
         return residual
-
-
-class CpuInt8Activated:
-    """The activation of a product; ``gated``, of its first half, times its second."""
-
-    fp8 = False
-
-    def __init__(self, linear: CpuInt8Linear, activation: str, gated: bool) -> None:
-        self._linear, self._activation, self._gated = linear, kind_of(activation), gated
-
-    def __call__(self, x: Rows, reader: Reader) -> Rows:
-        return rows_for(self._linear.activated(x, self._activation, self._gated), reader)

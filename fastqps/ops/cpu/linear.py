@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.errors import ModelError
-from fastqps.models.families.encoder import ACTIVATIONS
+from fastqps import _core
+from fastqps.kernels.results import Activation
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.rows import rows_for
+from fastqps.ops.rows import FUNCTIONS, kind_of, rows_for
+from fastqps.ops.step import address
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
 _SUMMED_AT_ONCE = 1024  # inputs: oneDNN sums more of them in parts if a product has one row, not if it has several
 
-# hidden_act of config.json -> (oneDNN's fused activation, its variant).
-_FUSED = {
+# oneDNN's fused activation, and its variant. It has no silu, and no ungated model does.
+_FUSED: dict[Activation, tuple[str, str]] = {
     "gelu": ("gelu", "none"),
-    "gelu_new": ("gelu", "tanh"),
-    "gelu_fast": ("gelu", "tanh"),
-    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    "gelu_tanh": ("gelu", "tanh"),
     "relu": ("relu", ""),
 }
 
@@ -36,13 +35,15 @@ class CpuLinear:
         self._bias = None if bias is None else bias.to(dtype)
 
     def __call__(self, x: Rows) -> torch.Tensor:
-        return self.activated(x, ("none", ""))
+        return self._fused(x, "none", "")
 
-    def activated(self, x: Rows, fused: tuple[str, str]) -> torch.Tensor:
-        """One of ``_FUSED``'s activations of the product."""
+    def activated(self, x: Rows, kind: Activation, gated: bool = False) -> torch.Tensor:
+        """The activation of the product; ``gated``, of its first half, times its second."""
+        return gate_halves(self(x), kind) if gated else self._fused(x, *_FUSED[kind])
+
+    def _fused(self, x: Rows, name: str, variant: str) -> torch.Tensor:
         if self._alone(x):
-            return self.activated(Rows(_twice(x.tensor)), fused)[:1]
-        name, variant = fused
+            return self._fused(Rows(_twice(x.tensor)), name, variant)[:1]
         out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.tensor, self._weight, self._bias, name, [], variant)
         return out
 
@@ -70,21 +71,19 @@ def _twice(row: torch.Tensor) -> torch.Tensor:
     return torch.cat((row, row))  # faster than a view, which oneDNN would copy
 
 
-def fused(activation: str) -> tuple[str, str]:
-    """oneDNN's name and variant; ``ModelError`` if it has none."""
-    if activation not in _FUSED:
-        raise ModelError(f"activation {activation!r} is not supported; supported: {', '.join(ACTIVATIONS)}")
-    return _FUSED[activation]
+def gate_halves(both: torch.Tensor, kind: Activation) -> torch.Tensor:
+    """The activation of the first half of each row, times the second half."""
+    if kind != "silu":
+        gate, up = both.chunk(2, 1)
+        return FUNCTIONS[kind](gate) * up
+    rows, inner = both.shape[0], both.shape[1] // 2
+    out = both.new_empty(rows, inner)
+    _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner, torch.get_num_threads())
+    return out
 
 
-class CpuActivated:
-    fp8 = False
-
-    def __init__(self, linear: CpuLinear, activation: str) -> None:
-        self._linear, self._fused = linear, fused(activation)
-
-    def __call__(self, x: Rows, reader: Reader) -> Rows:
-        return rows_for(self._linear.activated(x, self._fused), reader)
+def is_bf16(x: torch.Tensor) -> bool:
+    return x.dtype == torch.bfloat16
 
 
 class CpuGated:
@@ -93,7 +92,7 @@ class CpuGated:
     fp8 = False
 
     def __init__(self, gate: CpuLinear, up: CpuLinear, activation: str) -> None:
-        self._gate, self._up, self._fused = gate, up, fused(activation)
+        self._gate, self._up, self._kind = gate, up, kind_of(activation)
 
     def __call__(self, x: Rows, reader: Reader) -> Rows:
-        return rows_for(self._up.times(x, self._gate.activated(x, self._fused)), reader)
+        return rows_for(self._up.times(x, self._gate.activated(x, self._kind)), reader)

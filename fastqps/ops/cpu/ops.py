@@ -7,14 +7,16 @@ from typing import Literal
 import torch
 
 from fastqps import _core
-from fastqps.ops.cpu.fp8 import CpuFp8Activated, CpuFp8Gated, CpuFp8Linear
-from fastqps.ops.cpu.int8 import CpuInt8Activated, CpuInt8Linear
-from fastqps.ops.cpu.linear import CpuActivated, CpuGated, CpuLinear
+from fastqps.ops.cpu.fp8 import CpuFp8Linear
+from fastqps.ops.cpu.int8 import CpuInt8Linear
+from fastqps.ops.cpu.linear import CpuGated, CpuLinear, is_bf16
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.precision import Precision
-from fastqps.ops.rows import rows_for
+from fastqps.ops.rows import kind_of, rows_for
 from fastqps.ops.step import address
+
+_Product = CpuLinear | CpuInt8Linear | CpuFp8Linear
 
 
 class CpuNorm:
@@ -45,18 +47,14 @@ class CpuNorm:
         return out
 
 
-class CpuGatedSilu:
-    """One product for gate and up, then silu(gate) · up."""
+class CpuActivated:
+    """The activation of a product; ``gated``, of its first half, times its second."""
 
-    def __init__(self, gate_up: Linear) -> None:
-        self._gate_up, self.fp8 = gate_up, gate_up.fp8
+    def __init__(self, linear: _Product, activation: str, gated: bool = False) -> None:
+        self._linear, self._kind, self._gated, self.fp8 = linear, kind_of(activation), gated, linear.fp8
 
     def __call__(self, x: Rows, reader: Reader) -> Rows:
-        both = self._gate_up(x)
-        rows, inner = both.shape[0], both.shape[1] // 2
-        out = both.new_empty(rows, inner)
-        _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner, torch.get_num_threads())
-        return rows_for(out, reader)
+        return rows_for(self._linear.activated(x, self._kind, self._gated), reader)
 
 
 class CpuOps:
@@ -73,37 +71,27 @@ class CpuOps:
         return tensor.contiguous()
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
-        if not self._quantises(weight, site):
-            return CpuLinear(plain(weight), bias, self.dtype)
-        return self._quantised(weight, bias)
-
-    def _quantised(self, weight: Weight, bias: torch.Tensor | None) -> CpuInt8Linear | CpuFp8Linear:
-        return (
-            CpuInt8Linear(weight, bias, self.dtype) if self._precision.int8 else CpuFp8Linear(weight, bias, self.dtype)
-        )
+        return self._product(weight, bias, self._quantises(weight, site))
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        if not self._quantises(weight, site):
-            return CpuActivated(CpuLinear(plain(weight), bias, self.dtype), activation)
-        linear = self._quantised(weight, bias)
-        if isinstance(linear, CpuInt8Linear):
-            return CpuInt8Activated(linear, activation, gated=False)
-        return CpuFp8Activated(linear, activation)
+        return CpuActivated(self._product(weight, bias, self._quantises(weight, site)), activation)
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
         both, bias = concatenate([gate, up]), joined(biases) if biases else None
-        if self._quantises(both, site):
-            linear = self._quantised(both, bias)
-            if isinstance(linear, CpuInt8Linear):
-                return CpuInt8Activated(linear, activation, gated=True)
-            return CpuGatedSilu(linear) if activation == "silu" else CpuFp8Gated(linear, activation)
-        if activation == "silu":
-            return CpuGatedSilu(CpuLinear(plain(both), bias, self.dtype))
+        quantised = self._quantises(both, site)
+        if quantised or activation == "silu":
+            return CpuActivated(self._product(both, bias, quantised), activation, gated=True)
         gate_bias, up_bias = biases or (None, None)
         first, second = CpuLinear(plain(gate), gate_bias, self.dtype), CpuLinear(plain(up), up_bias, self.dtype)
         return CpuGated(first, second, activation)
+
+    def _product(self, weight: Weight, bias: torch.Tensor | None, quantised: bool) -> _Product:
+        if not quantised:
+            return CpuLinear(plain(weight), bias, self.dtype)
+        kind = CpuInt8Linear if self._precision.int8 else CpuFp8Linear
+        return kind(weight, bias, self.dtype)
 
     def norm(
         self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]
@@ -116,7 +104,3 @@ class CpuOps:
     def _quantises(self, weight: Weight, site: Site) -> bool:
         outputs, inputs = weight.shape
         return self._precision.quantises(outputs, inputs, site, held=isinstance(weight, Quantised))
-
-
-def is_bf16(x: torch.Tensor) -> bool:
-    return x.dtype == torch.bfloat16

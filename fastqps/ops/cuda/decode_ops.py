@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.kernels.layers import Attention
+from fastqps.kernels.layers import Attention, LogitChanges
 from fastqps.ops.cuda.ops import CudaOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 
@@ -43,8 +43,8 @@ class CudaDecodeOps(CudaOps):
         return self._kernels.last_rows(x, step.starts, counts_of(step))
 
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        self._kernels.logit_options(
-            logits,
+        rules = state.rules
+        changes = LogitChanges(
             step.starts,
             step.kv_slots,
             step.positions,
@@ -52,12 +52,13 @@ class CudaDecodeOps(CudaOps):
             state.params,
             state.history,
             state.eos_ids,
-            state.rules.table,
-            state.rules.ids,
+            rules.table,
+            rules.ids,
             counts_of(step),
-            n_forced=state.rules.n_forced,
-            longest=state.rules.longest,
+            rules.n_forced,
+            rules.longest,
         )
+        self._kernels.logit_options(logits, changes)
         return logits
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:

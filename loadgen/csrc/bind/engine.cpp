@@ -36,16 +36,13 @@ CallKind kind_of(const std::string& name) {
   throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
 }
 
-std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string path,
-                                      std::vector<std::pair<std::string, std::string>> headers,
-                                      const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
-                                      std::optional<std::vector<int>> cpus, const std::string& call,
-                                      u32 stream_in_flight, u32 request_id_field, u32 response_id_field,
-                                      u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
-                                      const std::optional<std::vector<py::bytes>>& expected, u32 check_every,
-                                      u32 samples_max, u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
-                                      const std::string& tls_ca, const std::string& tls_cert,
-                                      const std::string& tls_key) {
+std::unique_ptr<PyEngine> make_engine(
+    std::string host, u16 port, std::string path, std::vector<std::pair<std::string, std::string>> headers,
+    const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
+    std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight, u32 request_id_field,
+    u32 response_id_field, u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
+    const std::optional<std::vector<py::bytes>>& expected, u32 samples_max, u32 sample_every, bool record_calls,
+    i64 interval_ns, bool tls, const std::string& tls_ca, const std::string& tls_cert, const std::string& tls_key) {
   Options o;
   o.host = std::move(host);
   o.port = port;
@@ -61,7 +58,7 @@ std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string pa
   o.grace_ns = grace_ns;
   if (expected)
     for (const py::bytes& answer : *expected) o.expected.emplace_back(answer);
-  o.check_every = check_every, o.samples_max = samples_max, o.sample_every = sample_every;
+  o.samples_max = samples_max, o.sample_every = sample_every;
   o.record_calls = record_calls;
   o.interval_ns = interval_ns;
   o.tls = tls;
@@ -153,9 +150,9 @@ void bind_engine(py::module_& module) {
            py::arg("threads") = 1, py::arg("cpus") = py::none(), py::arg("call") = "unary",
            py::arg("stream_in_flight") = 256, py::arg("request_id_field") = 0, py::arg("response_id_field") = 0,
            py::arg("timeout_field") = 0, py::arg("status_field") = py::tuple(), py::arg("grace_ns") = 5 * kSecond,
-           py::arg("expected") = py::none(), py::arg("check_every") = 1, py::arg("samples_max") = 0,
-           py::arg("sample_every") = 97, py::arg("record_calls") = false, py::arg("interval_ns") = kSecond,
-           py::arg("tls") = false, py::arg("tls_ca") = "", py::arg("tls_cert") = "", py::arg("tls_key") = "")
+           py::arg("expected") = py::none(), py::arg("samples_max") = 0, py::arg("sample_every") = 97,
+           py::arg("record_calls") = false, py::arg("interval_ns") = kSecond, py::arg("tls") = false,
+           py::arg("tls_ca") = "", py::arg("tls_cert") = "", py::arg("tls_key") = "")
       .def("connect", &connect, py::arg("timeout_s"))
       .def("start", &start, py::arg("times_ns"), py::arg("payload_index"), py::arg("deadline_ns") = 0, py::kw_only(),
            py::arg("measure_from_ns") = 0, py::arg("measure_until_ns") = i64(1) << 62)

@@ -41,7 +41,6 @@ PYBIND11_MODULE(_native, module) {
   for (u32 i = 0; i < kNamedOutcomes; i++) outcomes.append(outcome_name(i));
   module.attr("OUTCOMES") = py::tuple(outcomes);
   module.attr("NGHTTP2") = nghttp2_version(0)->version_str;
-  module.attr("COMPILER") = "gcc " __VERSION__;
   module.def("record", &record, py::arg("values_ns"));
   bind_engine(module);
   py::class_<Server>(module, "Server")

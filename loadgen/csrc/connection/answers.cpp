@@ -19,8 +19,7 @@ void Connection::on_headers(Stream& stream, bool last) {
 }
 
 void Connection::on_data(Stream& stream, std::span<const u8> bytes) {
-  stream.reader.read(bytes.data(), bytes.size(),
-                     [&](std::string_view message, u64 length) { on_message(stream, message, length); });
+  stream.reader.read(bytes.data(), bytes.size(), [&](std::string_view message) { on_message(stream, message); });
 }
 
 void Connection::on_reset(Stream& stream, u32 error) {
@@ -28,8 +27,8 @@ void Connection::on_reset(Stream& stream, u32 error) {
   stream.reset_code = error;
 }
 
-void Connection::on_message(Stream& stream, std::string_view message, u64 length) {
-  if (context_.options.call == CallKind::kBidi) return on_answer(stream, message, length);
+void Connection::on_message(Stream& stream, std::string_view message) {
+  if (context_.options.call == CallKind::kBidi) return on_answer(stream, message);
   if (stream.calls.empty()) return;
   Call& call = stream.calls.front();
   if (call.counted) return;
@@ -40,19 +39,19 @@ void Connection::on_message(Stream& stream, std::string_view message, u64 length
     call.last_message_ns = context_.now;
     if (call.kept || call.checked) {
       u8 prefix[kPrefixBytes];
-      write_prefix(prefix, u32(length));
+      write_prefix(prefix, u32(message.size()));
       call.answer.append(view(prefix, kPrefixBytes)).append(message);
     }
     if (call.answer.size() > context_.options.answer_bytes_max) stream.bad_answer = true, call.answer.clear();
   } else if (call.kept || call.checked) {
     call.answer = message;
   }
-  call.empty_answer = length == 0;
+  call.empty_answer = message.empty();
   look_into(call, message);
 }
 
 // bidi: the message answers the call whose id it carries.
-void Connection::on_answer(Stream& stream, std::string_view message, u64 length) {
+void Connection::on_answer(Stream& stream, std::string_view message) {
   const u32 field[] = {context_.options.response_id_field};
   const u64 id = find_varint(message, field).value_or(0);
   Call* call = context_.calls.at(id & ((1u << kSlotBits) - 1));
@@ -61,7 +60,7 @@ void Connection::on_answer(Stream& stream, std::string_view message, u64 length)
     return;
   }
   call->messages++;
-  call->empty_answer = length == 0;
+  call->empty_answer = message.empty();
   if (call->kept || call->checked) call->answer = message;
   look_into(*call, message);
   finish(*call, call->verdict);

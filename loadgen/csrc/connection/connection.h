@@ -83,8 +83,8 @@ class Connection {
   void on_last_data(Stream& stream) { server_ended(stream); }
   void on_reset(Stream& stream, u32 error);
   void on_goaway(const nghttp2_goaway& frame);
-  void on_message(Stream& stream, std::string_view message, u64 length);
-  void on_answer(Stream& stream, std::string_view message, u64 length);
+  void on_message(Stream& stream, std::string_view message);
+  void on_answer(Stream& stream, std::string_view message);
   void look_into(Call& call, std::string_view message);
   void server_ended(Stream& stream);
   void on_stream_close(Stream& stream, u32 error);

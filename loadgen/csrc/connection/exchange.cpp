@@ -109,8 +109,7 @@ Stream& Connection::open_stream(Outlet& outlet, Call& call) {
   stream.grpc_status = -1;
   stream.ended = stream.was_reset = stream.deferred = stream.bad_answer = stream.all_framed = false;
   stream.half_close = !bidi;
-  stream.reader.reset(bidi || call.kept || call.checked || options.response_id_field || !options.status_field.empty(),
-                      options.answer_bytes_max);
+  stream.reader.reset(options.answer_bytes_max);
   // A stream that carries many calls has no deadline of its own.
   const size_t headers = context_.headers.with_timeout(call.timeout, bidi ? 0 : call.timeout_bytes);
   stream.id = session_.submit(stream, context_.headers.data(), headers);

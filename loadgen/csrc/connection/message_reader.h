@@ -1,7 +1,5 @@
-// Takes the bytes of a gRPC answer apart into messages. A message that lies whole in what was read is handed on where
-// it is; others are put together, if anybody wants to see them.
+// Takes the bytes of a gRPC answer apart into messages without compression, which was not offered.
 #pragma once
-#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -14,64 +12,44 @@ using fastqps::transport::kPrefixBytes, fastqps::transport::write_prefix;
 
 class MessageReader {
  public:
-  // keep: the contents of messages are wanted, otherwise on_message gets an empty view.
-  void reset(bool keep, u64 bytes_max) {
-    prefix_have_ = 0;
-    left_ = 0;
-    in_message_ = broken_ = false;
-    keep_ = keep;
+  void reset(u64 bytes_max) {
+    reader_ = {};
+    broken_ = false;
     bytes_max_ = bytes_max;
-    kept_.clear();
   }
-  // on_message(view, length). After a broken frame nothing more is read.
+  // on_message(view). After a broken frame nothing more is read.
   template <class OnMessage>
   void read(const u8* data, size_t bytes, OnMessage on_message) {
-    while (!broken_) {
-      if (!in_message_ && !read_prefix(data, bytes)) return;
-      const size_t n = size_t(std::min<u64>(left_, bytes));
-      const char* text = reinterpret_cast<const char*>(data);
-      if (n == left_ && kept_.empty()) {
-        on_message(std::string_view(text, keep_ ? n : 0), length_);
-      } else {
-        if (keep_) kept_.append(text, n);
-        if (n == left_) {
-          on_message(std::string_view(kept_), length_);
-          kept_.clear();
-        }
-      }
-      data += n;
-      bytes -= n;
-      left_ -= n;
-      if (left_) return;
-      in_message_ = false;
-    }
+    Sink<OnMessage> sink{body_, bytes_max_, on_message};
+    broken_ = broken_ || !reader_.feed(data, bytes, sink);
   }
   // Between two messages; otherwise the answer was cut short.
-  bool complete() const { return !broken_ && !in_message_ && prefix_have_ == 0; }
+  bool complete() const { return !broken_ && reader_.between_messages(); }
   // Memory that an unusual answer needed is given back.
   void trim() {
-    if (kept_.capacity() > (64 << 10)) std::string().swap(kept_);
+    reader_ = {};
+    if (body_.capacity() > (64 << 10)) std::string().swap(body_);
   }
 
  private:
-  bool read_prefix(const u8*& data, size_t& bytes) {
-    while (prefix_have_ < kPrefixBytes) {
-      if (!bytes) return false;
-      prefix_[prefix_have_++] = *data++;
-      bytes--;
-    }
-    prefix_have_ = 0;
-    length_ = left_ = fastqps::transport::read_be32(prefix_ + 1);
-    in_message_ = true;
-    broken_ = prefix_[0] != 0 || left_ > bytes_max_;  // compression was not offered
-    return !broken_;
-  }
+  template <class OnMessage>
+  struct Sink {
+    std::string& body;  // of a message that is put together
+    const u64 bytes_max;
+    OnMessage& on_message;
 
-  u8 prefix_[kPrefixBytes];
-  u32 prefix_have_ = 0;
-  bool in_message_ = false, broken_ = false, keep_ = false;
-  u64 left_ = 0, length_ = 0, bytes_max_ = 0;
-  std::string kept_;
+    bool prefix(u8 flag, u32 bytes) { return !flag && bytes <= bytes_max; }
+    u8* grow(u8*, u32, u32 room) {
+      body.resize(room);
+      return reinterpret_cast<u8*>(body.data());
+    }
+    void message(u8, const u8* in_place, u8* whole, u32 bytes) { on_message(view(in_place ? in_place : whole, bytes)); }
+  };
+
+  fastqps::transport::MessageReader reader_;
+  std::string body_;
+  u64 bytes_max_ = 0;
+  bool broken_ = false;
 };
 
 }  // namespace loadgen

@@ -47,7 +47,7 @@ void Recorder::started(Call& call, i64 now) {
   if (!in_window(closed_ ? now : call.intended_ns)) return;
   call.kept = samples_ < samples_max_ && one_in(options_.sample_every, starts_) && sample_bytes_ < sample_bytes_max_;
   samples_ += call.kept;
-  if (!options_.expected.empty()) call.checked = one_in(options_.check_every, ++candidates_);
+  call.checked = !options_.expected.empty();
 }
 
 void Recorder::written(Call& call, i64 now, i64 idle_ns) {

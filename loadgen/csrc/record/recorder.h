@@ -48,7 +48,7 @@ class Recorder {
   const Options& options_;
   bool closed_ = false;
   i64 start_ns_ = 0, from_ns_ = 0, until_ns_ = 0;
-  u64 starts_ = 0, candidates_ = 0, samples_ = 0, sample_bytes_ = 0, samples_max_, sample_bytes_max_;
+  u64 starts_ = 0, samples_ = 0, sample_bytes_ = 0, samples_max_, sample_bytes_max_;
 
   Interval current_;
   i64 interval_end_ns_ = kNever;

@@ -40,7 +40,7 @@ struct ServerCallbacks {
     s.client_done = s.answering = s.deferred = s.done = false;
     s.status = 0;
     s.jobs = 0;
-    s.reader.reset(true, kMessageMax);
+    s.reader.reset(kMessageMax);
     s.out.clear();
     s.out_at = 0;
     c.streams_.push_back(s);
@@ -58,7 +58,7 @@ struct ServerCallbacks {
   static int on_data(nghttp2_session* session, u8, i32 id, const u8* data, size_t bytes, void* user) {
     ServerConnection& c = connection(user);
     if (ServerStream* s = stream(session, id))
-      s->reader.read(data, bytes, [&](std::string_view message, u64) { c.on_message(*s, message); });
+      s->reader.read(data, bytes, [&](std::string_view message) { c.on_message(*s, message); });
     return 0;
   }
   static int on_frame(nghttp2_session* session, const nghttp2_frame* frame, void* user) {

@@ -103,7 +103,7 @@ def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path, perf: Perf) -> 
 
     def measure(in_flight: int) -> float:
         flags = ("--lengths", "30", "--duration", "1s", "--concurrency", str(in_flight))
-        point = Point.from_json(bench("breakdown", tmp_path, LAUNCH_MS, *flags)["points"][0])
+        point = Point(**bench("breakdown", tmp_path, LAUNCH_MS, *flags)["points"][0])
         means = stage_means(point)
         stages = {stage for stage, us in means.items() if us > 0}
         assert stages >= {"receive", "parse", "tokenize", "queue", "gather", "device", "scatter", "drain", "send"}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from typing import Any
+
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
 
 SERVICE_US = 844.0  # mean; a capacity of 1,185 requests/s
 CAPACITY = 1e6 / SERVICE_US
@@ -23,6 +27,14 @@ STAGES = {
 IDLE = {"no_work": 0.4, "batch_delay": 0.05, "gather": 0.3, "launch": 0.15, "scatter": 0.1}
 QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 SPECTRUM = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99.97, 99.99]
+
+
+def result_of(document: dict[str, Any]) -> Result:
+    """The result whose JSON this is."""
+    known = {field.name for field in dataclasses.fields(Result)} - {"extra", "points"}
+    own = {key: value for key, value in document.items() if key in known}
+    extra = {key: value for key, value in document.items() if key not in (*known, "points", "schema_version")}
+    return Result(**own, points=[Point(**row) for row in document["points"]], extra=extra)
 
 
 def summary(mean_us: float, count: int, floor_us: float = 120.0) -> dict[str, float | None]:
@@ -117,7 +129,6 @@ def point(
         "status": {"OK": count} | ({"RESOURCE_EXHAUSTED": shed} if shed else {}),
         "spectrum": {"response": spectrum(wait_us), "service": spectrum(0.7 * wait_us)},
         "timeline": timeline(offered, ok_rate, response["p50"] or 500.0, 30, round(offered)),
-        "histograms": {},
         "generator": {"cpu_fraction": 0.11, "own_lateness_us": summary(9.0, count, 2.0)},
         "repetitions": [],
         "duty_cycle": duty,
@@ -248,12 +259,6 @@ def _choice(setting: str, chosen: int, rates: dict[int, list[float]]) -> dict[st
     return {"setting": setting, "chosen": chosen, "before": next(iter(rates)), "values": rows}
 
 
-def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
-    significant = interval[0] > 0 or interval[1] < 0
-    figures = {"a": a, "b": b, "difference": b / a - 1, "interval": interval, "significant": significant}
-    return {"name": name, "metric": metric, "point": "1,000/s"} | figures
-
-
 def soak() -> dict[str, Any]:
     roles = {"supervisor": 48, "frontdoor": 61, "dispatcher": 540}
     samples = [
@@ -274,17 +279,6 @@ def soak() -> dict[str, Any]:
     return result("soak", [one], best=0, verdict="UNSTABLE", notes=notes, drift=drift, processes=samples)
 
 
-def compare() -> dict[str, Any]:
-    differences = [
-        _difference("rate", "rate", 1000.0, 1042.0, [0.021, 0.063]),
-        _difference("p50", "p50_us", 800.0, 796.0, [-0.03, 0.02]),
-        _difference("p99", "p99_us", 18_300.0, 16_100.0, [-0.19, -0.05]),
-        _difference("duty cycle", "duty_cycle", 0.81, 0.84, [-0.01, 0.08]),
-    ]
-    points = [point("A: 1,000/s", 1000.0), point("B: 1,000/s", 1042.0)]
-    return result("compare", points, differences=differences, slo=None)
-
-
 ALL = {
     "rate": rate,
     "sweep": sweep,
@@ -292,7 +286,6 @@ ALL = {
     "overload": overload,
     "breakdown": breakdown,
     "tune": tune,
-    "compare": compare,
     "soak": soak,
     "interrupted": lambda: result("rate", [], verdict="INTERRUPTED"),
 }

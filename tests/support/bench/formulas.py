@@ -83,7 +83,6 @@ def prepared(folder: Path, name: str, answer: Answer, flags: str = "", **base: A
         slo=common.slo,
         pinning=Pinning(server=(0, 1, 2, 3)),
         load_threads=1,
-        repetitions=1,
         folder=folder,
         progress=None,  # type: ignore[arg-type]
         result=result,

@@ -9,7 +9,7 @@ import torch
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.journal import KERNELS
-from fastqps.kernels.layers import Attention, Tables
+from fastqps.kernels.layers import Attention, LogitChanges, Tables
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 
 
@@ -17,7 +17,7 @@ def moved(value: Any, device: str) -> Any:
     """An argument, with its tensors on the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
-    if isinstance(value, Attention | Tables):
+    if isinstance(value, Attention | LogitChanges | Tables):
         return replace(value, **{name: moved(each, device) for name, each in vars(value).items()})
     return value
 
@@ -102,10 +102,9 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     draw |= {"params": params, "eos_ids": torch.tensor([7, 3], dtype=torch.int32), "counts": counts, "stamps": stamps}
     draw |= {"tokens": _ints(runs), "logprobs": torch.zeros(runs), "finish": _ints(runs), "last_token": last_token}
     history = _ints(slots, length + 5)
-    change = {"logits": draw["logits"], "starts": starts, "kv_slots": ids, "positions": ids, "made": _ints(runs)}
-    change |= {"params": params, "history": history, "eos_ids": draw["eos_ids"], "counts": counts}
-    change |= {"rules": _ints(0, 4), "rule_ids": _ints(0), "n_forced": 0, "longest": 0}
-    more = {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype), "rules": _ints(3, 4), "longest": 2}
+    placed = (starts, ids, ids, _ints(runs), params, history, draw["eos_ids"])
+    change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0)
+    more = replace(change, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2)
     return {
         "embed_tokens": [
             embed,
@@ -123,7 +122,10 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             attend | {"prefix": prefix[0], "last_rows": False, "cache": cache[:, :1]},
         ],
         "last_rows": [{"x": torch.zeros(rows, 24, dtype=dtype), "starts": starts, "counts": counts}],
-        "logit_options": [change, change | more | {"rule_ids": _ints(4), "n_forced": 1}],
+        "logit_options": [
+            {"logits": draw["logits"], "changes": change},
+            {"logits": torch.zeros(runs, 5, dtype=dtype), "changes": more},
+        ],
         "sample": [draw, draw | {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype)}],
     }
 

@@ -14,9 +14,9 @@ from checkpoints import FEW_TASKS, TASKS, write_checkpoint, write_sentence_modul
 from decoders import VOCAB, write_decoder
 from sparse_encoders import dense_rows, write_splade
 
+from fastqps.api.request import GenerateOptions
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
-from fastqps.engine.sampling import Sampling
 from fastqps.models import load_card
 from fastqps.runners.pack_items import pack_items
 
@@ -87,14 +87,14 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
     write_decoder(path, kind, eos_token_id=5)
     card = replace(load_card(str(path), 40, max_output_tokens=24), prefix_ids=tuple(range(3, 3 + prefix)))
     prompts = items(9, VOCAB, 20)
-    drawn = Sampling(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
-    from_all = Sampling(temperature=1.3, seed=12, logprobs=True)
+    drawn = GenerateOptions(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
+    from_all = GenerateOptions(temperature=1.3, seed=12, logprobs=True)
     answers = []
     for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
         generator = Generator(
             card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
         )
-        found = [generator.generate(prompts, sampling) for sampling in (Sampling(), drawn, from_all)]
+        found = [generator.generate(prompts, **sampling) for sampling in (GenerateOptions(), drawn, from_all)]
         answers.append([[(made.token_ids, made.finish_reason) for made in each] for each in found])
         logprobs = np.concatenate([made.logprobs for made in found[1]])
         if device == "cpu":

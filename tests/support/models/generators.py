@@ -14,7 +14,7 @@ import transformers as tr
 
 import fastqps
 from fastqps.api.prediction import Generation
-from fastqps.engine.sampling import Sampling
+from fastqps.api.request import GenerateOptions
 
 CONTEXT = 4096
 VOCAB = 384
@@ -129,8 +129,8 @@ class Alone:
             assert found.usage and found.usage.output_tokens == len(found.token_ids)
 
 
-def random_sampling(rng: random.Random, vocab: int) -> Sampling:
-    return Sampling(
+def random_sampling(rng: random.Random, vocab: int) -> GenerateOptions:
+    return GenerateOptions(
         max_tokens=rng.randint(1, 8),
         temperature=rng.choice([0.0, 0.3, 1.0, 3.0]),
         top_k=rng.choice([0, 0, 1, 2, 7, 64]),
