@@ -46,7 +46,7 @@ def built(tree: Path, folder: Path, **environment: str) -> Path:
     (wheel,) = folder.glob("*.whl")
     venv.create(folder / "venv", symlinks=True)
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    install = [*pip, "--python", str(folder / "venv"), "install", "-q", "--no-deps", str(wheel)]
+    install = [*pip, "--python", str(folder / "venv"), "install", "-q", "--ignore-installed", "--no-deps", str(wheel)]
     subprocess.run(install, check=True, capture_output=True, cwd=folder)
     (packages / "others.pth").write_text(f"{container.PACKAGES}\n")
     return packages
