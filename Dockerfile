@@ -18,7 +18,7 @@ RUN apt-get update \
     g++ make pkg-config python3-dev python3-venv libnghttp2-dev libssl-dev zlib1g-dev nlohmann-json3-dev \
     libboost1.81-dev libsimdjson-dev \
     && rm -rf /var/lib/apt/lists/*
-RUN python3 -m venv /build-env && /build-env/bin/pip install "setuptools>=77" "pybind11>=2.13"
+RUN python3 -m venv /build-env && /build-env/bin/pip install "setuptools>=77" "pybind11>=3.0"
 WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY csrc csrc

@@ -13,7 +13,7 @@ help: ## this list
 setup: ## everything a fresh Debian or Ubuntu machine needs, into .venv; TORCH="torch …" for another torch
 	PYTHON="$(PYTHON)" VENV="$(VENV)" TORCH="$(TORCH)" tools/setup.sh
 
-build: ## build the C++ extensions in place
+build: ## build the C++ extensions in place, and their type stubs beside them
 	$(BIN)/python setup.py -q build_ext --inplace
 
 include csrc/build.mk
@@ -232,4 +232,4 @@ fuzz-control: ## 1,000,000 heads for the admin port's parser, and as many questi
 	FASTQPS_FUZZ_CONTROL=1000000 $(BIN)/python -m pytest -q tests/api/test_control_fuzz.py
 
 clean: ## remove what was built
-	rm -rf build dist *.egg-info fastqps/*.so loadgen/*.so
+	rm -rf build dist *.egg-info {fastqps,loadgen}/{*.so,_*.pyi}

@@ -6,6 +6,7 @@ Environment: FASTQPS_NGHTTP2=DIR  a newer nghttp2 (DIR/include, DIR/lib, static 
              FASTQPS_BUILD_JOBS=N  compilers at once; as many as there are CPUs if it is not set
 """
 
+import importlib.util
 import os
 import re
 import runpy
@@ -24,6 +25,12 @@ EXTENSIONS = ("fastqps._core", "fastqps._front", "loadgen._native")
 
 class MakeExtensions(build_ext):
     """One call of make for all extensions, which compiles what has changed."""
+
+    def run(self) -> None:
+        super().run()
+        san = os.environ.get("FASTQPS_SAN")  # such an extension cannot be imported
+        if self.inplace and not san and importlib.util.find_spec("pybind11_stubgen"):  # whoever checks types has it
+            subprocess.run([sys.executable, "-m", "tools.stubs"], check=True)
 
     def build_extensions(self) -> None:
         san, tag = os.environ.get("FASTQPS_SAN", ""), sys.implementation.cache_tag

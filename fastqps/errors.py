@@ -166,20 +166,7 @@ class Unauthenticated(CallError, PermissionError):
     code = StatusCode.UNAUTHENTICATED
 
 
-_CLASSES: dict[int, type[CallError]] = {
-    kind.code: kind
-    for kind in (
-        Cancelled,
-        InvalidArgument,
-        DeadlineExceeded,
-        NotFound,
-        ResourceExhausted,
-        Unimplemented,
-        Internal,
-        Unavailable,
-        Unauthenticated,
-    )
-}
+_CLASSES = {kind.code: kind for kind in CallError.__subclasses__()}
 
 
 def from_code(code: int, message: str, retry_after_ms: int = 0) -> CallError:

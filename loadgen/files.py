@@ -26,9 +26,9 @@ def require_folder(path: str) -> None:
 def write_samples(path: str, run: Run) -> None:
     """Answers as JSON lines."""
     lines: list[str] = []
-    for sample in run.result["samples"]:
-        answer = base64.b64encode(sample["answer"]).decode()
-        lines.append(json.dumps({"payload": sample["payload"], "request_id": sample["request_id"], "answer": answer}))
+    for sample in run.result.samples:
+        answer = base64.b64encode(sample.answer).decode()
+        lines.append(json.dumps({"payload": sample.payload, "request_id": sample.request_id, "answer": answer}))
     replace_file(Path(path), "".join(line + "\n" for line in lines))
 
 
@@ -36,10 +36,10 @@ def write_calls(path: str, run: Run) -> None:
     """The measured calls as CSV, in the order in which they were due. ``t_us`` counts from the start of the run."""
     from loadgen._native import OUTCOMES  # not for a run that fails before
 
-    calls = run.result["calls"]
-    order = np.argsort(calls["intended_ns"], kind="stable")
-    intended_ns, end_ns = calls["intended_ns"][order], calls["end_ns"][order]
-    columns = (intended_ns / 1e3, calls["payload"][order], (end_ns - intended_ns) / 1e3, calls["outcome"][order])
+    calls = run.result.calls
+    order = np.argsort(calls.intended_ns, kind="stable")
+    intended_ns, end_ns = calls.intended_ns[order], calls.end_ns[order]
+    columns = (intended_ns / 1e3, calls.payload[order], (end_ns - intended_ns) / 1e3, calls.outcome[order])
     lines = ["t_us,payload,response_us,outcome\n"]
     for t_us, payload, response_us, outcome in zip(*(column.tolist() for column in columns), strict=True):
         name = OUTCOMES[outcome] if outcome < len(OUTCOMES) else f"HTTP_{outcome - len(OUTCOMES) + 100}"

@@ -6,12 +6,15 @@ within 1/1000 of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from loadgen._native import Histogram as Recorded
 
 Counts = NDArray[np.uint64]
 HIGHEST_NS = 3_600_000_000_000
@@ -37,9 +40,9 @@ class Histogram:
     min_ns: int
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Histogram:
-        """A histogram from the engine's dict."""
-        return cls(fields["counts"], fields["count"], fields["sum_ns"], fields["max_ns"], fields["min_ns"])
+    def of(cls, recorded: Recorded) -> Histogram:
+        """A copy of the engine's."""
+        return cls(recorded.counts, recorded.count, recorded.sum_ns, recorded.max_ns, recorded.min_ns)
 
     @property
     def mean_ns(self) -> float:

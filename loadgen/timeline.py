@@ -30,13 +30,13 @@ class Second:
         self.start_s = start_s
         self.phase = phase  # warmup, measured, or drain
         self.length_s = round(length_s, 6)
-        self.due = sum(step["due"] for step in steps)
-        self.sent = sum(step["sent"] for step in steps)
-        self.in_flight, self.waiting = last["in_flight"], last["waiting"]
-        self.own_lateness_max_ns = max(step["own_lateness_max_ns"] for step in steps)
+        self.due = sum(step.due for step in steps)
+        self.sent = sum(step.sent for step in steps)
+        self.in_flight, self.waiting = last.in_flight, last.waiting
+        self.own_lateness_max_ns = max(step.own_lateness_max_ns for step in steps)
         self.status: Counter[str] = Counter()
         for step in steps:
-            self.status.update(step["outcomes"])
+            self.status.update(step.outcomes)
         histogram = merged(steps)
         self.answered = histogram.count
         self.p50_ns, self.p99_ns = histogram.percentile_ns(50), histogram.percentile_ns(99)
@@ -88,7 +88,7 @@ class Timeline:
 
     def _place(self, step: Interval) -> tuple[str, int]:
         """Phase, and number of the second in it."""
-        middle_ns = step["index"] * self._step + self._step // 2
+        middle_ns = step.index * self._step + self._step // 2
         if middle_ns < self._from_ns:
             return "warmup", middle_ns // NS
         if middle_ns < self._until_ns:
@@ -96,15 +96,15 @@ class Timeline:
         return "drain", (middle_ns - self._until_ns) // NS
 
     def _note(self, step: Interval) -> None:
-        complete = step["end_ns"] == (step["index"] + 1) * self._step
-        if complete and self._place(step)[0] == "measured" and step["end_ns"] <= self._until_ns:
-            self.open_calls.append(step["in_flight"] + step["waiting"])
+        complete = step.end_ns == (step.index + 1) * self._step
+        if complete and self._place(step)[0] == "measured" and step.end_ns <= self._until_ns:
+            self.open_calls.append(step.in_flight + step.waiting)
             histogram = merged([step])
             self.p50_ns.append(histogram.percentile_ns(50) if histogram.count else float("nan"))
 
     def _close(self, least_end_ns: int = 0) -> None:
         phase, _ = self._place(self._gathered[0])
-        start_ns, end_ns = self._gathered[0]["index"] * self._step, self._gathered[-1]["end_ns"]
+        start_ns, end_ns = self._gathered[0].index * self._step, self._gathered[-1].end_ns
         if phase == "measured":
             end_ns = max(end_ns, min(least_end_ns, start_ns + NS))
         self.seconds.append(Second((start_ns - self._from_ns) / NS, phase, self._gathered, (end_ns - start_ns) / NS))
@@ -114,6 +114,6 @@ class Timeline:
 def merged(steps: list[Interval]) -> Histogram:
     """Response times of all steps together."""
     return sparse(
-        np.concatenate([step["response_indexes"] for step in steps]),
-        np.concatenate([step["response_counts"] for step in steps]),
+        np.concatenate([step.response_indexes for step in steps]),
+        np.concatenate([step.response_counts for step in steps]),
     )

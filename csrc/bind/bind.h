@@ -2,6 +2,7 @@
 // in order.
 #pragma once
 #include <pybind11/pybind11.h>
+#include <pybind11/typing.h>
 
 #include <string>
 
@@ -51,6 +52,12 @@ inline text::SpecialTokens special_tokens(const std::string& name) {
   const auto found = text::special_tokens_named(name);
   if (!found) throw pybind11::value_error("special_tokens: '" + name + "' is none of all, none, trailing");
   return *found;
+}
+
+// A name of a few, with a py::typing::Literal of them for stubs.
+template <class Literal>
+Literal one_of(std::string_view name) {
+  return pybind11::reinterpret_steal<Literal>(pybind11::str(name.data(), name.size()).release());
 }
 
 // An array that Python gives by its address, and the type of its numbers.

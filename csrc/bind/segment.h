@@ -1,6 +1,7 @@
 // The common part of the definitions of the segment's class.
 #pragma once
 #include <pybind11/numpy.h>
+#include <pybind11/typing.h>
 
 #include <initializer_list>
 #include <stdexcept>
@@ -31,6 +32,14 @@ Enum choice(const std::string& name, std::initializer_list<std::pair<const char*
   for (auto& [text, value] : all)
     if (name == text) return value;
   throw pybind11::value_error(std::string(what) + ": unknown value '" + name + "'");
+}
+
+// A tuple of a C array's elements as an attribute, with its type for stubs.
+template <class Element, class Row, size_t n>
+void add_tuple(pybind11::module_& m, const char* name, const Row (&rows)[n]) {
+  pybind11::tuple out(n);
+  for (size_t i = 0; i < n; i++) out[i] = rows[i];
+  m.attr_with_type_hint<pybind11::typing::Tuple<Element, pybind11::ellipsis>>(name) = out;
 }
 
 template <class T>

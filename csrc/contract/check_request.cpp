@@ -34,9 +34,11 @@ const char* check_value(u64, const Range&, ReasonText&) { return nullptr; }
 const char* check_value(std::optional<bool>, const Range&, ReasonText&) { return nullptr; }
 
 template <class Rows, class Message>
-FieldError check_options(const Rows& rows, const Message& message, ReasonText& reason) {
+FieldError check_options(const Rows& rows, const Message& message, const Sampling& checkpoint, ReasonText& reason) {
   FieldError error;
   any_option(rows, [&](const auto& row) {
+    if constexpr (requires { checkpoint.*row.member; })
+      if (row.checkpoint && message.*row.member == checkpoint.*row.member) return false;
     if (const char* why = check_value(message.*row.member, row.range, reason)) error = {row.path, why};
     return bool(error);
   });
@@ -56,7 +58,7 @@ FieldError check_stops(const RequestView& request, ReasonText& reason) {
 
 }  // namespace
 
-FieldError check_request(const RequestView& request, ReasonText& reason) {
+FieldError check_request(const RequestView& request, ReasonText& reason, const Sampling& checkpoint) {
   if (request.input == Input::kNone) return {"input", "no text, pair or token ids are given"};
   if (request.priority < 0 || request.priority > kPriorityLast)
     return {"priority", reason.print("%d, must be 0 to %d", request.priority, kPriorityLast)};
@@ -64,9 +66,9 @@ FieldError check_request(const RequestView& request, ReasonText& reason) {
     return {"tenant", reason.print("%zu bytes, must be at most %u", request.tenant.size(), kTenantBytesMax)};
   if (request.group.size() > kGroupBytesMax)
     return {"group", reason.print("%zu bytes, must be at most %u", request.group.size(), kGroupBytesMax)};
-  if (const FieldError error = check_options(kOutputOptions, request.output, reason)) return error;
+  if (const FieldError error = check_options(kOutputOptions, request.output, checkpoint, reason)) return error;
   if (!request.has_generate) return {};
-  const FieldError error = check_options(kGenerateOptions, request.generate, reason);
+  const FieldError error = check_options(kGenerateOptions, request.generate, checkpoint, reason);
   return error ? error : check_stops(request, reason);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -30,9 +31,18 @@ struct Varint {
   }
 };
 
-// An integer or enum. Bits that it cannot hold are dropped, as protobuf does.
+// An integer, bool or enum. Signed ones are extended to 64 bits. Bits that it cannot hold are dropped, as protobuf
+// does.
 struct Integer {
   static constexpr WireType kType = WireType::kVarint;
+  template <class T>
+  static size_t size(T value) {
+    return scalar_size(u64(i64(value)));
+  }
+  template <class T>
+  static void write(WireWriter& out, u32 number, T value) {
+    out.scalar(number, u64(i64(value)));
+  }
   template <class T>
   static bool read(WireReader& in, T& value) {
     u64 bits;
@@ -94,6 +104,15 @@ struct Bytes {
   static bool read(WireReader& in, std::string_view& bytes) { return in.bytes(&bytes); }
 };
 
+// A text; the empty one is written, too.
+struct GivenText : Bytes {
+  static size_t size(std::string_view text) { return delimited_size(text.size()); }
+  static void write(WireWriter& out, u32 number, std::string_view text) {
+    out.head(number, text.size());
+    out.raw(text.data(), text.size());
+  }
+};
+
 struct Text : Bytes {
   static bool read(WireReader& in, std::string_view& text) { return in.bytes(&text) && text::valid_utf8(text); }
 };
@@ -105,11 +124,18 @@ struct FieldName {
   constexpr FieldName(const char (&from)[n]) { std::copy_n(from, n, text); }
 };
 
-// A text whose error names the field.
+// A value whose error names the field.
+template <FieldName name, class Kind>
+struct Named : Kind {
+  template <class T>
+  static FieldError read(WireReader& in, T& value) {
+    return Kind::read(in, value) ? FieldError{} : FieldError{name.text, kDamaged};
+  }
+};
 template <FieldName name>
 struct NamedText : Bytes {
   static FieldError read(WireReader& in, std::string_view& text) {
-    if (!in.bytes(&text)) return {"", kDamaged};
+    if (!in.bytes(&text)) return {name.text, kDamaged};
     return text::valid_utf8(text) ? FieldError{} : FieldError{name.text, kNotUtf8};
   }
 };
@@ -119,6 +145,16 @@ template <class Kind>
 struct Repeated {
   static constexpr WireType kType = Kind::kType;
   static constexpr bool kPacks = kType != WireType::kLength;
+  template <class Values>
+  static size_t size(const Values& values) {
+    size_t sum = 0;
+    for (const auto& each : values) sum += Kind::size(each);
+    return sum;
+  }
+  template <class Values>
+  static void write(WireWriter& out, u32 number, const Values& values) {
+    for (const auto& each : values) Kind::write(out, number, each);
+  }
   template <class T>
   static auto read(WireReader& in, std::vector<T>& values) {
     return Kind::read(in, values.emplace_back());
@@ -128,13 +164,13 @@ struct Repeated {
 // Numbers of a fixed size, in one piece.
 struct Column {
   static constexpr WireType kType = WireType::kLength;
-  template <class T>
-  static size_t size(const std::vector<T>& column) {
-    return bytes_size(column.size() * sizeof(T));
+  template <class Numbers>
+  static size_t size(const Numbers& column) {
+    return bytes_size(std::span(column).size_bytes());
   }
-  template <class T>
-  static void write(WireWriter& out, u32 number, const std::vector<T>& column) {
-    out.bytes(number, column.data(), column.size() * sizeof(T));
+  template <class Numbers>
+  static void write(WireWriter& out, u32 number, const Numbers& column) {
+    out.bytes(number, column.data(), std::span(column).size_bytes());
   }
   template <class T>
   static bool read(WireReader& in, std::vector<T>& column) {
@@ -146,9 +182,33 @@ struct Column {
   }
 };
 
+// Numbers of any size, in one piece.
+struct Packed {
+  static constexpr WireType kType = WireType::kLength;
+  template <class Numbers>
+  static size_t size(const Numbers& numbers) {
+    return bytes_size(inside(numbers));
+  }
+  template <class Numbers>
+  static void write(WireWriter& out, u32 field, const Numbers& numbers) {
+    if (numbers.empty()) return;
+    out.head(field, inside(numbers));
+    for (const u64 number : numbers) out.varint(number);
+  }
+
+ private:
+  template <class Numbers>
+  static size_t inside(const Numbers& numbers) {
+    size_t size = 0;
+    for (const u64 number : numbers) size += varint_size(number);
+    return size;
+  }
+};
+
 // ---- lists of fields
 
-// A field of a message: its number, its kind, and the members that it is written from and read into.
+// A field of a message: its number, its kind, and the members that it is written from and read into; without members,
+// the message itself.
 template <u32 number, class Kind, auto... member>
 struct Field {
   static constexpr u32 kTag = wire_tag(number, Kind::kType);
@@ -157,26 +217,33 @@ struct Field {
 
   template <class Message>
   static size_t size(const Message& message) {
-    return Kind::size(message.*member...);
+    return with(message, [](const auto&... value) { return Kind::size(value...); });
   }
   template <class Message>
   static void write(WireWriter& out, const Message& message) {
-    Kind::write(out, number, message.*member...);
+    with(message, [&](const auto&... value) { Kind::write(out, number, value...); });
   }
   template <class Message>
   static auto read(WireReader& in, u32 tag, Message& message) {
     if constexpr (kPacks)
       if (tag != kTag) return read_packed(in, message);
-    return Kind::read(in, message.*member...);
+    return with(message, [&](auto&... value) { return Kind::read(in, value...); });
   }
 
  private:
+  template <class Message, class F>
+  static auto with(Message& message, F f) {
+    if constexpr (sizeof...(member) > 0)
+      return f(message.*member...);
+    else
+      return f(message);
+  }
   template <class Message>
   static bool read_packed(WireReader& in, Message& message) {
     std::string_view packed;
     if (!in.bytes(&packed)) return false;
     for (WireReader run(packed); !run.done();)
-      if (!Kind::read(run, message.*member...)) return false;
+      if (!with(message, [&](auto&... value) { return Kind::read(run, value...); })) return false;
     return true;
   }
 };
@@ -192,8 +259,10 @@ struct Part {
   }
 };
 
-// What to do with a field that is not in the list. One of a later protocol is skipped: hello says which it is.
+// What to do with a field that is not in the list. One of a later protocol is skipped: hello says which it is. inside:
+// of a message in a message, which groups may nest one level less.
 inline bool skip(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax); }
+inline bool skip_inside(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 1); }
 inline bool refuse(WireReader&, u32) { return false; }
 
 template <class... Field>
@@ -237,14 +306,30 @@ struct Fields {
   }
 };
 
-// A field that is a message of its own.
+// A field that is a message of its own. It is written also where it is empty; by a pointer, unless that is null.
 template <class Fields>
 struct Submessage {
   static constexpr WireType kType = WireType::kLength;
   template <class Message>
+  static size_t size(const Message& message) {
+    return delimited_size(Fields::size(message));
+  }
+  template <class Message>
+  static size_t size(const Message* message) {
+    return message ? size(*message) : 0;
+  }
+  template <class Message>
+  static void write(WireWriter& out, u32 number, const Message& message) {
+    out.head(number, Fields::size(message));
+    Fields::write(out, message);
+  }
+  template <class Message>
+  static void write(WireWriter& out, u32 number, const Message* message) {
+    if (message) write(out, number, *message);
+  }
+  template <class Message>
   static bool read(WireReader& in, Message& message) {
     std::string_view part;
-    constexpr auto skip_inside = [](WireReader& inside, u32 tag) { return inside.skip(tag, kWireDepthMax - 1); };
     return in.bytes(&part) && Fields::read(part, message, skip_inside);
   }
 };

@@ -24,49 +24,95 @@ void extend(std::string_view& pieces, const char* from, const char* to) {
   pieces = {begin, std::size_t(to - begin)};
 }
 
-// The fields that hold something to read twice or a message of their own. `start` is where the field's tag is.
-FieldError read_part(WireReader& in, u32 tag, const char* start, RequestView& out) {
-  std::string_view part;
-  switch (tag) {
-    case length_tag(3):
-      choose_input(out, Input::kTokenIds);
-      if (!in.bytes(&part) || !read_token_ids(part, [&](u32) { out.token_count++; })) return {"token_ids", kDamaged};
-      extend(out.token_pieces, start, in.at());
-      return {};
-    case length_tag(6):
-      out.has_generate = true;
-      if (!in.bytes(&part)) return {"generate", kDamaged};
-      extend(out.generate_pieces, start, in.at());
-      return read_options<kGenerateOptions>(part, "generate", out.generate);
-    case length_tag(7):
-      out.has_output = true;
-      if (!in.bytes(&part)) return {"output", kDamaged};
-      return read_options<kOutputOptions>(part, "output", out.output);
-    case length_tag(10):
-      choose_input(out, Input::kPair);
-      if (!in.bytes(&part)) return {"pair", kDamaged};
-      return read_pair(part, out);
-    default:
-      return in.skip(tag, kRequestDepth) ? FieldError{} : FieldError{"", kDamaged};
-  }
-}
+// ---- the members of the oneof `input`, and what is read twice
 
-// Calls `take(part)` for each length-delimited field `tag` of `pieces`, which were read before and are sound.
-template <class Take>
-void each_piece(std::string_view pieces, u32 wanted, Take take) {
-  for (WireReader in(pieces); !in.done();) {
-    u32 tag;
-    std::string_view part;
-    if (!in.tag(&tag)) return;
-    if (tag != wanted) {
-      if (!in.skip(tag, kRequestDepth)) return;
-    } else if (in.bytes(&part)) {
-      take(part);
-    } else {
-      return;
-    }
+struct TextInput : Bytes {
+  static FieldError read(WireReader& in, RequestView& out) {
+    choose_input(out, Input::kText);
+    return NamedText<"text">::read(in, out.text);
   }
-}
+};
+
+struct CountedIds : Integer {
+  static constexpr bool kPacks = true;
+  static bool read(WireReader& in, u32& count) {
+    u32 ignored;
+    return Integer::read(in, ignored) && ++count;
+  }
+};
+struct TokenIdsInput : Bytes {
+  static FieldError read(WireReader& in, RequestView& out) {
+    choose_input(out, Input::kTokenIds);
+    const char* begin = in.field();
+    if (!Submessage<Fields<Field<1, CountedIds>>>::read(in, out.token_count)) return {"token_ids", kDamaged};
+    extend(out.token_pieces, begin, in.at());
+    return {};
+  }
+};
+
+struct PairInput : Bytes {
+  using Parts = Fields<Field<1, NamedText<"pair.first">, &RequestView::pair_first>,
+                       Field<2, NamedText<"pair.second">, &RequestView::pair_second>,
+                       Field<3, Named<"pair.keep_second", Bool>, &RequestView::keep_second>>;
+  static FieldError read(WireReader& in, RequestView& out) {
+    choose_input(out, Input::kPair);
+    std::string_view part;
+    return in.bytes(&part) ? Parts::parse(part, out, "pair", skip_inside) : FieldError{"pair", kDamaged};
+  }
+};
+
+struct Generate : Bytes {
+  static FieldError read(WireReader& in, RequestView& out) {
+    out.has_generate = true;
+    const char* begin = in.field();
+    std::string_view part;
+    if (!in.bytes(&part)) return {"generate", kDamaged};
+    extend(out.generate_pieces, begin, in.at());
+    return OptionFields<kGenerateOptions>::parse(part, out.generate, "generate", skip_inside);
+  }
+};
+
+struct OutputPart : Bytes {
+  static FieldError read(WireReader& in, RequestView& out) {
+    out.has_output = true;
+    std::string_view part;
+    if (!in.bytes(&part)) return {"output", kDamaged};
+    return OptionFields<kOutputOptions>::parse(part, out.output, "output", skip_inside);
+  }
+};
+
+using View = RequestView;
+using RequestFields = Fields<Field<1, NamedText<"model">, &View::model>, Field<2, TextInput>, Field<3, TokenIdsInput>,
+                             Field<4, Named<"request_id", Integer>, &View::request_id>,
+                             Field<5, Named<"priority", Integer>, &View::priority>, Field<6, Generate>,
+                             Field<7, OutputPart>, Field<8, Named<"timeout_us", Integer>, &View::timeout_us>,
+                             Field<9, Named<"truncate", Asked>, &View::truncation>, Field<10, PairInput>,
+                             Field<11, NamedText<"tenant">, &View::tenant>, Field<12, NamedText<"group">, &View::group>,
+                             Field<13, NamedText<"prompt_name">, &View::prompt_name>>;
+
+// Copies a value to where the message points to, which is then the next place.
+template <class Kind>
+struct Copied : Kind {
+  static constexpr bool kPacks = Kind::kType != WireType::kLength;
+  template <class T>
+  static bool read(WireReader& in, T*& out) {
+    return Kind::read(in, *out++);
+  }
+};
+using TokenPieces = Fields<Field<3, Submessage<Fields<Field<1, Copied<Integer>>>>>>;
+using StopPieces = Fields<Field<6, Submessage<Fields<Field<kStopField, Copied<Bytes>>>>>>;
+
+// A batch: how many items it has, of which as many are kept as there is room for.
+struct Split {
+  std::span<std::string_view> items;
+  std::size_t given = 0;
+
+  FieldError take(std::string_view item) {
+    if (given < items.size()) items[given] = item;
+    given++;
+    return {};
+  }
+};
 
 }  // namespace
 
@@ -79,78 +125,28 @@ const char* ReasonText::print(const char* format, ...) {
 }
 
 FieldError parse_request(std::string_view message, RequestView* view) {
-  RequestView& out = *view;
-  out = {};
-  for (WireReader in(message); !in.done();) {
-    const char* start = in.at();
-    u32 tag;
-    if (!in.tag(&tag)) return {"", kDamaged};
-    switch (tag) {
-      case length_tag(1):
-        if (const char* why = read_string(in, &out.model)) return {"model", why};
-        break;
-      case length_tag(2):
-        choose_input(out, Input::kText);
-        if (const char* why = read_string(in, &out.text)) return {"text", why};
-        break;
-      case varint_tag(4):
-        if (!in.varint(&out.request_id)) return {"request_id", kDamaged};
-        break;
-      case varint_tag(5):
-        if (!read_i32(in, &out.priority)) return {"priority", kDamaged};
-        break;
-      case varint_tag(8):
-        if (!in.varint(&out.timeout_us)) return {"timeout_us", kDamaged};
-        break;
-      case varint_tag(9):
-        if (!read_bool(in, &out.truncation.asked.emplace())) return {"truncate", kDamaged};
-        break;
-      case length_tag(11):
-        if (const char* why = read_string(in, &out.tenant)) return {"tenant", why};
-        break;
-      case length_tag(12):
-        if (const char* why = read_string(in, &out.group)) return {"group", why};
-        break;
-      case length_tag(13):
-        if (const char* why = read_string(in, &out.prompt_name)) return {"prompt_name", why};
-        break;
-      default:
-        if (const FieldError error = read_part(in, tag, start, out)) return error;
-    }
-  }
-  return {};
+  *view = {};
+  return RequestFields::parse(message, *view);
 }
 
 void token_ids(const RequestView& request, u32* out) {
   out = std::copy(request.tokens.begin(), request.tokens.end(), out);
-  each_piece(request.token_pieces, length_tag(3),
-             [&](std::string_view part) { read_token_ids(part, [&](u32 id) { *out++ = id; }); });
+  (void)TokenPieces::read(request.token_pieces, out);  // read before, and sound
 }
 
 void stop_strings(const RequestView& request, std::string_view* out) {
   out = std::copy(request.stops.begin(), request.stops.end(), out);
-  each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
-    each_piece(part, length_tag(kStopField), [&](std::string_view stop) { *out++ = stop; });
-  });
+  (void)StopPieces::read(request.generate_pieces, out);
 }
 
 FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count,
                        ReasonText& reason) {
-  *count = 0;
-  std::size_t given = 0;
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    if (!in.tag(&tag)) return {"", kDamaged};
-    if (tag != length_tag(1)) {
-      if (!in.skip(tag, kRequestDepth)) return {"", kDamaged};
-      continue;
-    }
-    std::string_view item;
-    if (!in.bytes(&item)) return {"items", kDamaged};
-    if (given++ < items.size()) items[(*count)++] = item;
-  }
-  if (given > items.size()) return {"items", reason.print("%zu items, at most %zu", given, items.size())};
-  return {};
+  Split split{items};
+  FieldError error = Fields<Part<1, &Split::take>>::parse(message, split, "items");
+  *count = std::min(split.given, items.size());
+  if (!error && split.given > items.size())
+    error = {"items", reason.print("%zu items, at most %zu", split.given, items.size())};
+  return error;
 }
 
 }  // namespace fastqps

@@ -12,8 +12,8 @@
 #include <span>
 #include <string_view>
 
-#include "contract/field_fault.h"
 #include "contract/options.h"
+#include "contract/status.h"
 
 namespace fastqps {
 struct SpanContext;
@@ -83,13 +83,15 @@ struct RequestView {
   std::string_view trace_state;       // of such a span
 };
 
+inline constexpr Sampling kNoSampling{};
+
 // Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.
 FieldError parse_request(std::string_view message, RequestView* out);
 
 // Checks the values that have a limit of their own: priority, tenant, group, output.*, generate.*, and that there is an
 // input. Limits that depend on the model (tokens, dimensions, labels) are the caller's. A refusal names the value and
-// the limit.
-FieldError check_request(const RequestView& request, ReasonText& reason);
+// the limit. checkpoint: of an edge's item, whose options may be those of the checkpoint, whatever they are.
+FieldError check_request(const RequestView& request, ReasonText& reason, const Sampling& checkpoint = kNoSampling);
 
 // Copies the token ids of a parsed request to out[0 .. request.token_count).
 void token_ids(const RequestView& request, u32* out);

@@ -34,9 +34,14 @@ class WireReader {
 
   bool done() const { return at_ == end_; }
   const char* at() const { return reinterpret_cast<const char*>(at_); }
+  // Where the field begins whose tag was read last.
+  const char* field() const { return reinterpret_cast<const char*>(field_); }
 
   // At most 5 bytes and 32 bits; field number 0 is damage, and so are wire types 6 and 7.
-  bool tag(u32* out) { return any_tag(out) && *out >= 8 && (*out & 7) <= u32(WireType::kFixed32); }
+  bool tag(u32* out) {
+    field_ = at_;
+    return any_tag(out) && *out >= 8 && (*out & 7) <= u32(WireType::kFixed32);
+  }
 
   // At most 10 bytes; bits above the 64th are dropped.
   bool varint(u64* out) {
@@ -112,6 +117,7 @@ class WireReader {
 
   const u8* at_;
   const u8* end_;
+  const u8* field_ = nullptr;
 };
 
 constexpr std::size_t varint_size(u64 value) { return (std::size_t(std::bit_width(value | 1)) * 9 + 64) / 64; }

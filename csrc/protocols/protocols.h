@@ -5,21 +5,20 @@
 #include <string_view>
 #include <vector>
 
-#include "service/formats/protocol.h"
-#include "service/methods.h"
-#include "service/tables/routes.h"
-#include "transport/http/http_routes.h"
-#include "transport/rpc/method.h"
+#include "service/predict_service.h"
 
 namespace fastqps::protocols {
 
 // The methods of all protocols: a path, and what answers its calls.
-class Methods final : public service::Protocol {
+class Methods {
  public:
   // version: of fastqps, which edges compare.
-  Methods(const service::ItemsPath& path, service::ModelRoutes& routes, const service::DoorMemory& memory,
-          std::string version)
-      : path(path), routes(routes), memory(memory), version(std::move(version)) {}
+  Methods(service::PredictService& service, std::string version)
+      : path(service.items_path()),
+        routes(service.routes()),
+        memory(service.memory()),
+        version(std::move(version)),
+        service_(service) {}
 
   // Adds the methods of every protocol.
   void add_all();
@@ -35,25 +34,18 @@ class Methods final : public service::Protocol {
     return make<service::ItemsMethod>(path, reader, writer, rpc);
   }
   void unary(const char* name, service::RequestReader& reader, const service::AnswerWriter& writer, Rpc rpc) {
-    rpcs_.push_back({name, transport::MethodKind::kUnary, &items(reader, writer, rpc), kRole, rpc});
+    service_.add(transport::MethodRow{name, transport::MethodKind::kUnary, &items(reader, writer, rpc), kRole, rpc});
   }
   void stream(const char* name, service::RequestReader& reader, const service::AnswerWriter& writer, Rpc rpc,
               service::GroupKind kind) {
     stream(name, make<service::StreamMethod>(path, reader, writer, rpc, kind), rpc);
   }
   void stream(const char* name, transport::Method& method, Rpc rpc) {
-    rpcs_.push_back({name, transport::MethodKind::kBidi, &method, kRole, rpc});
+    service_.add(transport::MethodRow{name, transport::MethodKind::kBidi, &method, kRole, rpc});
   }
   void post(const char* pattern, transport::Method& method, Rpc rpc,
             transport::ErrorWriter errors = transport::write_error_text) {
-    posts_.push_back({transport::HttpVerb::kPost, pattern, &method, kRole, rpc, errors});
-  }
-
-  void add_methods(transport::MethodTable& table) override {
-    for (const transport::MethodRow& row : rpcs_) table.add(row);
-  }
-  void add_routes(transport::HttpRoutes& table) override {
-    for (const transport::HttpRow& row : posts_) table.add(row);
+    service_.add(transport::HttpRow{transport::HttpVerb::kPost, pattern, &method, kRole, rpc, errors});
   }
 
   const service::ItemsPath& path;
@@ -63,9 +55,8 @@ class Methods final : public service::Protocol {
 
  private:
   static constexpr auto kRole = transport::MethodRole::kService;
+  service::PredictService& service_;
   std::vector<std::shared_ptr<void>> made_;
-  std::vector<transport::MethodRow> rpcs_;
-  std::vector<transport::HttpRow> posts_;
 };
 
 // In whose form the errors of a protocol's routes are. Of a name that no protocol has: {"error": "MESSAGE"}.

@@ -75,16 +75,13 @@ PredictMethods::PredictMethods(Tables& tables, AnswerPath& answers, Intake& inta
       batch(items_path, batch_reader, batch_writer, kPredictBatch),
       stream(items_path, stream_reader, stream_writer, kPredictStream, GroupKind::kEach) {}
 
-void PredictMethods::add_to(transport::MethodTable& table) {
-  const transport::MethodRow rows[] = {{"/fastqps.v1.PredictService/Predict", transport::MethodKind::kUnary, &predict,
-                                        transport::MethodRole::kService, kPredict},
-                                       {"/fastqps.v1.PredictService/PredictBatch", transport::MethodKind::kUnary,
-                                        &batch, transport::MethodRole::kService, kPredictBatch},
-                                       {"/fastqps.v1.PredictService/PredictStream", transport::MethodKind::kBidi,
-                                        &stream, transport::MethodRole::kService, kPredictStream},
-                                       {"/fastqps.v1.PredictService/Generate", transport::MethodKind::kServerStream,
-                                        &generate, transport::MethodRole::kService, kGenerate}};
-  for (const transport::MethodRow& row : rows) table.add(row);
+std::vector<transport::MethodRow> PredictMethods::rows() {
+  using transport::MethodKind;
+  constexpr auto kRole = transport::MethodRole::kService;
+  return {{"/fastqps.v1.PredictService/Predict", MethodKind::kUnary, &predict, kRole, kPredict},
+          {"/fastqps.v1.PredictService/PredictBatch", MethodKind::kUnary, &batch, kRole, kPredictBatch},
+          {"/fastqps.v1.PredictService/PredictStream", MethodKind::kBidi, &stream, kRole, kPredictStream},
+          {"/fastqps.v1.PredictService/Generate", MethodKind::kServerStream, &generate, kRole, kGenerate}};
 }
 
 namespace {
@@ -103,6 +100,11 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       gauges_(tables_.memory, tables_.slots, tables_.room),
       balance_(tables_.memory) {
   for (auto& pid : tables_.memory.line.tokenizers) pid.store(0, kRelaxed);  // those of the previous incarnation
+}
+
+void PredictService::add_methods(transport::MethodTable& methods) {
+  for (const transport::MethodRow& row : methods_.rows()) methods.add(row);
+  for (const transport::MethodRow& row : rpcs_) methods.add(row);
 }
 
 void PredictService::on_attach(transport::Transport& transport) {

@@ -4,12 +4,14 @@
 // has many, and a *group* that lists them. Every item ends in exactly one answer, and every call in finish() or
 // on_gone().
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "service/formats/protocol.h"
 #include "service/intake/intake.h"
 #include "service/methods.h"
 #include "service/upkeep.h"
+#include "transport/http/http_routes.h"
 #include "transport/rpc/method.h"
 
 namespace fastqps::service {
@@ -32,72 +34,56 @@ struct AnswerPath {
   Withdrawals withdrawals;
 };
 
-// PredictBatchRequest and PredictBatchResponse.
-class NativeBatchReader final : public RequestReader {
+// A PredictRequest, or a PredictBatchRequest of them.
+class NativeReader final : public RequestReader {
  public:
-  explicit NativeBatchReader(u32 items_max) : items_(items_max) {}
+  // items_max: of a batch; 0: a message is one request.
+  explicit NativeReader(u32 items_max) : batch_(items_max > 0), items_(std::max(items_max, 1u)) {}
 
   FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
-    return split_batch(as_text(message), items_, &count_, reason);
+    if (batch_) return split_batch(as_text(message), items_, &count_, reason);
+    items_[0] = as_text(message);
+    return {};
   }
   u32 items() const override { return u32(count_); }
   FieldError item(u32 index, RequestView& view) override { return parse_request(items_[index], &view); }
 
  private:
+  const bool batch_;
   std::vector<std::string_view> items_;
-  size_t count_ = 0;
+  size_t count_ = 1;
 };
 
-class NativeBatchWriter final : public AnswerWriter {
+// A PredictResponse, or a PredictBatchResponse of them.
+class NativeWriter final : public AnswerWriter {
  public:
+  explicit NativeWriter(bool batch) : batch_(batch) {}
+
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {
     size_t room = 0;
-    for (const ResponseView& item : items) room += batch_item_size(response_size(item));
+    for (const ResponseView& item : items) room += batch_ ? batch_item_size(response_size(item)) : response_size(item);
     return room;
   }
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override {
-    for (const ResponseView& item : items) out = write_response(item, write_batch_frame(response_size(item), out));
+    for (const ResponseView& item : items)
+      out = write_response(item, batch_ ? write_batch_frame(response_size(item), out) : out);
     return out;
   }
   bool has_item_statuses() const override { return true; }
-};
-
-// Of PredictStream, whose messages have one item and one answer each.
-class NativeStreamReader final : public RequestReader {
- public:
-  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText&) override {
-    message_ = as_text(message);
-    return {};
-  }
-  u32 items() const override { return 1; }
-  FieldError item(u32, RequestView& view) override { return parse_request(message_, &view); }
 
  private:
-  std::string_view message_;
-};
-
-class NativeStreamWriter final : public AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {
-    return response_size(items[0]);
-  }
-  u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override {
-    return write_response(items[0], out);
-  }
-  bool has_item_statuses() const override { return true; }
+  const bool batch_;
 };
 
 // The methods of PredictService, each an object and a row.
 struct PredictMethods {
   PredictMethods(Tables& tables, AnswerPath& answers, Intake& intake);
-  void add_to(transport::MethodTable& table);
+  std::vector<transport::MethodRow> rows();
 
   // What methods of other protocols are made of.
   const ItemsPath items_path;
-  NativeBatchReader batch_reader;
-  const NativeBatchWriter batch_writer;
-  NativeStreamReader stream_reader;
-  const NativeStreamWriter stream_writer;
+  NativeReader batch_reader, stream_reader{0};
+  const NativeWriter batch_writer{true}, stream_writer{false};
 
   SingleMethod predict, generate;
   ItemsMethod batch;
@@ -123,15 +109,13 @@ class PredictService final : public transport::Service {
   const ItemsPath& items_path() const { return methods_.items_path; }
   ModelRoutes& routes() { return tables_.routes; }
   const DoorMemory& memory() const { return tables_.memory; }
-  // Before the loop is made. The protocol outlives it.
-  void add_protocol(Protocol& protocol) { protocols_.push_back(&protocol); }
+  // A method of another protocol, before the loop is made. It outlives the loop.
+  void add(const transport::MethodRow& row) { rpcs_.push_back(row); }
+  void add(const transport::HttpRow& row) { routes_.push_back(row); }
 
-  void add_methods(transport::MethodTable& methods) override {
-    methods_.add_to(methods);
-    for (Protocol* protocol : protocols_) protocol->add_methods(methods);
-  }
+  void add_methods(transport::MethodTable& methods) override;
   void add_routes(transport::HttpRoutes& routes) override {
-    for (Protocol* protocol : protocols_) protocol->add_routes(routes);
+    for (const transport::HttpRow& row : routes_) routes.add(row);
   }
   void on_attach(transport::Transport& transport) override;
   void on_turn(u64 now_ns) override;
@@ -165,7 +149,8 @@ class PredictService final : public transport::Service {
   DoorGauges gauges_;
   ConnectionBalance balance_;
   u64 ticked_ns_ = 0;
-  std::vector<Protocol*> protocols_;
+  std::vector<transport::MethodRow> rpcs_;  // of other protocols
+  std::vector<transport::HttpRow> routes_;
 };
 
 }  // namespace fastqps::service

@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import itertools
 import json
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from fastqps import __version__
-from fastqps.admin import guard
-from fastqps.admin.guard import Guarded
 from fastqps.admin.http import CONNECTIONS_MAX, Answer, Request
-from fastqps.admin.limits import Limited, LimitsPage
+from fastqps.admin.model_pages import limits_page, reload_page
 from fastqps.admin.predict import Predict
-from fastqps.admin.reload import Reloadable, ReloadPage
+from fastqps.admin.served import Served
 from fastqps.admin.server import Server
 from fastqps.process.background import UnexpectedError
-from fastqps.telemetry.live import PAGE, Sampler, Seen
+from fastqps.telemetry.live import PAGE, Sampler
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.meter import CONTENT_TYPE as LOAD_PAGE
 from fastqps.telemetry.metrics.meter import TICK_S
 
 JSON = "application/json"
-
-
-class Live:
-    """The page and the answers that it and other readers ask for."""
-
-    def __init__(self, sampler: Sampler) -> None:
-        self.sampler = sampler
-
-    async def page(self, request: Request) -> Answer:
-        """The source of the live page's data."""
-        return Answer(200, PAGE, "text/html; charset=utf-8")
-
-    async def now(self, request: Request) -> Answer:
-        """The last second."""
-        return Answer(200, self.sampler.now, JSON)
-
-    async def history(self, request: Request) -> Answer:
-        """The last minutes."""
-        return Answer(200, self.sampler.history(), JSON)
-
-    async def counts(self, request: Request) -> Answer:
-        """This moment, for whoever takes differences."""
-        return Answer(200, self.sampler.counts(), JSON)
+CHANGES = ("/reload", "/limits")  # requests that change the server
 
 
 # A request that waits for its answer keeps its connection. Some connections stay free for probes and scrapers.
@@ -70,13 +48,6 @@ curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' ht
 """
 
 
-class Served(Seen, Guarded, Reloadable, Limited, Protocol):
-    """The server that the pages show."""
-
-    def own_target(self) -> str:
-        """The gRPC target of the server's own calls."""
-
-
 class Admin:
     """The admin server, from ``async with`` on. ``say(line)``: to the log. ``sampling``: runs as long; where it raises,
     nothing is true any more that pages and front doors say of the load."""
@@ -86,11 +57,9 @@ class Admin:
     def __init__(self, served: Served, sock: socket.socket, say: Callable[[str], None]) -> None:
         self._served, self._say = served, say
         self._metrics = Metrics(served)
-        self._live = Live(Sampler(served, self._metrics.meter.shown))
+        self._live = Sampler(served, self._metrics.meter.shown)
         self._predict = Predict(served.own_target())
         self._predicting = 0
-        self._reload = ReloadPage(served)
-        self._limits = LimitsPage(served)
         self._server = Server(sock, self._answer)
 
     async def __aenter__(self) -> Admin:
@@ -126,26 +95,26 @@ class Admin:
         self._metrics.meter.tick()
         if tick % _TICKS_PER_S == 0:
             self._metrics.sample()
-            self._live.sampler.sample()
+            self._live.sample()
 
     def _answer(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
-        changes = dict.fromkeys(guard.CHANGES, "GET, HEAD, POST")
+        changes = dict.fromkeys(CHANGES, "GET, HEAD, POST")
         allowed = {"/predict": "POST", **changes}.get(request.path, "GET, HEAD")
         pages: dict[str, Callable[[Request], Answer | Coroutine[Any, Any, Answer]]] = {
             "/": self._index,
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics_page,
-            "/metrics/load": self._load_page,
-            "/live": self._live.page,
-            "/live.json": self._live.now,
-            "/live/history.json": self._live.history,
-            "/live/counts.json": self._live.counts,
+            "/metrics/load": lambda _: Answer(200, self._metrics.meter.page, LOAD_PAGE),
+            "/live": lambda _: Answer(200, PAGE, "text/html; charset=utf-8"),
+            "/live.json": lambda _: Answer(200, self._live.now, JSON),
+            "/live/history.json": lambda _: Answer(200, self._live.history(), JSON),
+            "/live/counts.json": lambda _: Answer(200, self._live.counts(), JSON),
             "/predict": self._predict_page,
-            "/reload": self._reload.answer,
-            "/limits": self._limits.answer,
+            "/reload": partial(reload_page, self._served),
+            "/limits": partial(limits_page, self._served),
         }
-        if refused := guard.refusal(self._served, request):
+        if refused := _refusal(self._served, request):
             return refused
         page = pages.get(request.path)
         if page is None:
@@ -175,9 +144,6 @@ class Admin:
         body, content_type = self._metrics.page(request.headers.get("accept", ""))
         return Answer(200, body, content_type)
 
-    def _load_page(self, request: Request) -> Answer:
-        return Answer(200, self._metrics.meter.page, LOAD_PAGE)
-
     async def _predict_page(self, request: Request) -> Answer:
         if not self._served.readiness().answers:
             return _refused(503, "UNAVAILABLE", "the server is not ready")
@@ -200,3 +166,33 @@ class Admin:
 
 def _refused(status: int, code: str, message: str) -> Answer:
     return Answer.data(status, {"error": {"code": code, "message": message}})
+
+
+def _refusal(served: Served, request: Request) -> Answer | None:
+    """The answer to a request without access."""
+    host = request.headers.get("host", "")
+    if served.on_loopback() and not _is_local(host):
+        return Answer.text(403, f"the host {host[:100]} is not this machine's; ask for localhost or 127.0.0.1")
+    if request.method != "POST":
+        return None
+    if "origin" in request.headers:  # a browser's page, of any site, which loopback does not keep out
+        return Answer.text(403, "pages in a browser may not POST here")
+    if not served.admits(request.headers.get("authorization", "")):
+        text = b"this server needs the header authorization: Bearer TOKEN, with one of its tokens\n"
+        return Answer(401, text, "text/plain; charset=utf-8", challenge="Bearer")
+    if request.path in CHANGES and not served.on_loopback() and served.admits(""):  # no token is needed
+        return Answer.text(403, f"{request.path} needs --auth-token-file where --admin-host is not loopback")
+    return None
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header names no other site. A page of another site reaches loopback only by that site's name, if
+    its DNS answers with 127.0.0.1."""
+    name = host.rpartition(":")[0] if host.rpartition("]")[2].count(":") == 1 else host
+    if name in ("", "localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

@@ -1,7 +1,7 @@
 """The methods as both clients call them, and the settings of their channels."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ..v1 import predict_pb2 as pb
 from . import reflection, zero_shot
 from .prediction import Entity, Generation, Label, Prediction, PredictionError, Rank, SparseEmbedding, Vector
 
+_Output = TypeVar("_Output")
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"
 PREDICT_BATCH = _SERVICE + "PredictBatch"
@@ -76,30 +77,26 @@ def values_or_raise(results: list[Prediction | PredictionError]) -> list[Predict
     return values
 
 
+def _of_task(output: _Output | None, lacks: str) -> _Output:
+    if output is None:
+        raise errors.Unimplemented(f"this model {lacks}")
+    return output
+
+
 def embeddings_or_raise(results: list[Prediction | PredictionError]) -> Vector:
     """float32 of shape [len(results), dimensions]; [0, 0] for none."""
-    rows = [_embedding_or_raise(value) for value in values_or_raise(results)]
+    rows = [_of_task(value.embedding, "makes no embeddings") for value in values_or_raise(results)]
     if len(sizes := {len(row) for row in rows}) > 1:
         raise errors.Internal(f"the server's embeddings have different lengths: {sorted(sizes)}")
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
 
-def _embedding_or_raise(value: Prediction) -> Vector:
-    if value.embedding is None:
-        raise errors.Unimplemented("this model makes no embeddings")
-    return value.embedding
-
-
 def generation_or_raise(value: Prediction) -> Generation:
-    if value.generation is None:
-        raise errors.Unimplemented("this model does not generate text")
-    return value.generation
+    return _of_task(value.generation, "does not generate text")
 
 
 def labels_or_raise(value: Prediction) -> list[Label]:
-    if value.labels is None:
-        raise errors.Unimplemented("this model makes no labels")
-    return value.labels
+    return _of_task(value.labels, "makes no labels")
 
 
 def ranks_or_raise(results: list[Prediction | PredictionError]) -> list[Rank]:
@@ -112,15 +109,11 @@ def ranks_or_raise(results: list[Prediction | PredictionError]) -> list[Rank]:
 
 
 def multi_or_raise(value: Prediction) -> Vector:
-    if value.multi is None:
-        raise errors.Unimplemented("this model does not make a vector of each token")
-    return value.multi
+    return _of_task(value.multi, "does not make a vector of each token")
 
 
 def entities_or_raise(value: Prediction) -> list[Entity]:
-    if value.entities is None:
-        raise errors.Unimplemented("this model finds no entities")
-    return value.entities
+    return _of_task(value.entities, "finds no entities")
 
 
 def zero_shot_or_raise(
@@ -138,6 +131,4 @@ def zero_shot_or_raise(
 
 
 def sparse_or_raise(value: Prediction) -> SparseEmbedding:
-    if value.sparse is None:
-        raise errors.Unimplemented("this model makes no sparse embeddings")
-    return value.sparse
+    return _of_task(value.sparse, "makes no sparse embeddings")

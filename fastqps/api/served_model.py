@@ -1,6 +1,6 @@
 """A served model as ListModels describes it. Shared by both clients."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ..v1 import predict_pb2 as pb
 
@@ -28,21 +28,12 @@ class Model:
 
 def read_models(data: bytes) -> list[Model]:
     """A serialized ListModelsResponse. Raises DecodeError if it is none."""
-    return [
-        Model(
-            name=m.name,
-            version=m.version,
-            task=pb.Task.Name(m.task).removeprefix("TASK_").lower() if m.task in pb.Task.values() else str(m.task),
-            is_default=m.is_default,
-            input_tokens_max=m.input_tokens_max,
-            output_tokens_max=m.output_tokens_max,
-            dimensions=m.dimensions,
-            labels=list(m.labels),
-            native_tokenizer=m.native_tokenizer,
-            warnings=list(m.warnings),
-            prompt_names=list(m.prompt_names),
-            default_prompt_name=m.default_prompt_name,
-            repeatable=m.repeatable,
-        )
-        for m in pb.ListModelsResponse.FromString(data).models
-    ]
+    return [_model(message) for message in pb.ListModelsResponse.FromString(data).models]
+
+
+def _model(message: pb.Model) -> Model:
+    values = {field.name: getattr(message, field.name) for field in fields(Model)}
+    known = message.task in pb.Task.values()
+    task = pb.Task.Name(message.task).removeprefix("TASK_").lower() if known else str(message.task)
+    lists = {name: list(value) for name, value in values.items() if not isinstance(value, str | int)}
+    return Model(**{**values, **lists, "task": task})

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from fastqps.errors import ModelError
-from fastqps.models.files.regular import open_regular
+from fastqps.models.files.reading import open_regular
 from fastqps.models.files.tensors import read_tensors
 
 # The types that safetensors names.

@@ -20,7 +20,6 @@ COMMANDS = {
     "card": "write what an edge needs of a model: no weights",
     "top": "watch a running server",
     "doctor": "what this machine has and lacks, and what to do about it",
-    "version": "print versions",
 }
 
 

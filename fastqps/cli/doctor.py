@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from fastqps.cli.setting_flags import add_all_settings, given_settings
 from fastqps.config.sources import load
+from fastqps.doctor import Finding
 from fastqps.doctor import report as doctor
 from fastqps.errors import FAILURE, OK
-from fastqps.host.finding import Finding
 from fastqps.terminal import shown
 
 MARKS = {"ok": "ok  ", "note": "note", "lack": "LACK"}

@@ -34,7 +34,8 @@ class Meaning:
 
 
 def _setting(default: Any, kind: Kind, help: str, **more: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"meaning": Meaning(kind, help, **more)})
+    least = int(kind in ("count", "weights"))  # where a setting says nothing else
+    return dataclasses.field(default=default, metadata={"meaning": Meaning(kind, help, **{"least": least, **more})})
 
 
 @dataclass(frozen=True)
@@ -101,23 +102,25 @@ class Config:
     host: str = _setting(
         "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
     )
-    port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535, metavar="PORT")
+    port: int = _setting(
+        50051, "count", "gRPC port. 0: any free one, printed at start.", least=0, most=65535, metavar="PORT"
+    )
     http_port: int = _setting(
         8000,
         "count",
         "Port of plain HTTP, for HTTP/1.1 and HTTP/2. 0: any free one. off: none. See docs/http.md.",
+        least=0,
         most=65535,
         has_off=True,
         metavar="PORT|off",
     )
     admin_port: int = _setting(
-        9464, "count", "Port of metrics and health. 0: any free one.", most=65535, metavar="PORT"
+        9464, "count", "Port of metrics and health. 0: any free one.", least=0, most=65535, metavar="PORT"
     )
     frontdoors: int | None = _setting(
         None,
         "count",
         "Front door processes.",
-        least=1,
         most=32,
         auto="one for each 4 cores, on remote one for each that dispatchers leave; at least 1",
     )
@@ -125,7 +128,6 @@ class Config:
         None,
         "count",
         "Dispatcher processes of each model and device.",
-        least=1,
         most=64,
         auto="on cuda and sim 1; on remote 1, from 4 cores on 2; on null half of the cores; on cpu one for each core, "
         "or half as many with a generator of more than 96 MiB, with weights that would take more than a quarter of the "
@@ -136,7 +138,6 @@ class Config:
         "count",
         "Steps that a dispatcher runs at the same time, each with another one prepared behind it. On cpu they share "
         "its threads. In a generator each lane runs --max-running sequences. On remote: connections to each upstream.",
-        least=1,
         most=8,
         auto="on cuda 2 of encoders and 1 of generators; 2 on remote; else 1",
     )
@@ -144,7 +145,6 @@ class Config:
         None,
         "count",
         "Most requests in a batch, on remote in a message. A generator's steps hold --max-running sequences instead.",
-        least=1,
         most=4096,
         auto="the smallest batch with 95 % of the best rate, of at most 64 on cpu, 1024 on cuda and sim; the first "
         "start of a model measures it and stores the choice in the user's cache. 256 on null and remote. See "
@@ -155,7 +155,6 @@ class Config:
         "count",
         "Most tokens in a batch, at least --max-input-tokens. A generator's step has room for its longest prompt and "
         "for one token of each of --max-running sequences.",
-        least=1,
         most=1 << 20,
         auto="4096 on cpu, 16384 elsewhere, and never less than --max-input-tokens and the most of --max-running "
         "together",
@@ -171,14 +170,13 @@ class Config:
         most=60 * 10**9,
     )
     max_queue_items: int = _setting(
-        4096, "count", "Most requests of a model that may wait. More are refused.", least=1, most=1 << 22
+        4096, "count", "Most requests of a model that may wait. More are refused.", most=1 << 22
     )
     class_weights: tuple[int, int, int] = _setting(
         (16, 4, 1),
         "weights",
         "Shares of the tokens that a dispatcher serves of high, normal and low priority while all of them wait. A "
         "class that has nothing waiting leaves its share to the others.",
-        least=1,
         most=1000,
         metavar="HIGH:NORMAL:LOW",
     )
@@ -188,7 +186,6 @@ class Config:
         "Longest input. A smaller limit of the model has priority; a generator's limit is reduced by "
         "--max-output-tokens and the prefix. The limit must hold the tokenizer's special tokens and one token of each "
         "text of a pair.",
-        least=1,
         most=8192,
         auto="an encoder's own limit, 8192 at most; 512 of a generator",
     )
@@ -196,7 +193,6 @@ class Config:
         None,
         "count",
         "Most tokens that a request may generate.",
-        least=1,
         most=8192,
         auto="1024, or what a smaller context leaves beside prompts of --max-input-tokens, but at least 128 or half of "
         "the context; down to 128 where a quarter of the memory (on cuda half of the GPU's) would hold fewer than 64 "
@@ -215,7 +211,6 @@ class Config:
         None,
         "count",
         "Most sequences that a generator's dispatcher runs at a time. Each has a place in the KV cache.",
-        least=1,
         most=1 << 16,
         auto="the fewest with 95 % of the best rate, measured as --max-batch-items is, of at most 1024 (4096 on cuda "
         "and sim, beyond 1024 only while a step of all lanes takes at most 20 ms), or as many as --max-batch-tokens "
@@ -231,7 +226,6 @@ class Config:
         1024,
         "count",
         "Most unanswered items of one stream. Beyond that the server does not read its next message.",
-        least=1,
         most=1 << 16,
         door=True,
     )
@@ -251,7 +245,6 @@ class Config:
         2048,
         "count",
         "Most inputs of a call: texts, pairs, documents or prompts. More are refused as invalid.",
-        least=1,
         most=1 << 16,
         door=True,
     )

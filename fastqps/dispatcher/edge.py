@@ -10,14 +10,13 @@ import time
 from typing import TYPE_CHECKING
 
 from fastqps._core import Segment
-from fastqps.dispatcher.lookups import Lookups
 from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
-from fastqps.dispatcher.upstream_credentials import UpstreamCredentials
+from fastqps.dispatcher.upstreams import Lookups, UpstreamCredentials
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import EdgeSettings
-from fastqps.process.credential_files import UpstreamFiles
+from fastqps.process.credentials import UpstreamFiles
 from fastqps.terminal import say
 
 if TYPE_CHECKING:

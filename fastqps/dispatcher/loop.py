@@ -6,15 +6,15 @@ The loop is the same for every kind of steps: gather, launch, run, scatter. ``fa
 from __future__ import annotations
 
 import gc
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from fastqps._core import CudaError, Segment, Stepper
 from fastqps.devices import DeviceFault, make_runner
 from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
-from fastqps.dispatcher.refinement import Refinement
 from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
@@ -27,6 +27,8 @@ IN_FLIGHT_MAX = 2  # steps on a lane: one runs and the next one waits. With --as
 # The longest sleep. It bounds how late idle time is counted, and how late a signal is seen that arrives after the check
 # of `stopping`.
 IDLE_S = (0.1,)
+SHARE = 0.1  # of the time, that lanes may take to refine
+LOOK_S = 0.02  # between two looks at what lanes want
 
 
 class Dispatcher:
@@ -94,6 +96,39 @@ class _Step(NamedTuple):
 
     def due_s(self) -> float:
         return self.on.due_s(self.place)
+
+
+class Refinement:
+    """When lanes may prepare, between steps, what makes their later steps faster: on a GPU a captured graph at a time.
+
+    A server starts with few graphs, so that it serves soon, and steps of usual sizes get their own while it serves.
+    Each holds its dispatcher up for some steps. So captures take a small share of the time, however many are wanted.
+    ``settle`` ends the start of all lanes. ``clock``: seconds.
+    """
+
+    def __init__(self, lanes: Sequence[Lane[Any]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lanes = {i: lane for i, lane in enumerate(lanes) if lane.settle()}
+        self._next_s = clock()
+
+    def due(self) -> bool:
+        """Whether it is time to ask for a ``lane``."""
+        return bool(self._lanes) and self._clock() >= self._next_s
+
+    def lane(self) -> int | None:
+        """The number of a lane that can refine. Those that did so last come last."""
+        self._next_s = self._clock() + LOOK_S
+        return next((i for i, lane in self._lanes.items() if lane.can_refine()), None)
+
+    def run(self, number: int, drain: Callable[[], None]) -> None:
+        """Lets this lane prepare one thing, after ``drain`` has ended its steps in flight: both count as its time."""
+        lane = self._lanes.pop(number)
+        self._lanes[number] = lane
+        began_s = self._clock()
+        drain()
+        lane.refine()
+        ended_s = self._clock()
+        self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)
 
 
 def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings, limits: StepLimits) -> Stepper:

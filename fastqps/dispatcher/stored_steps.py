@@ -22,7 +22,7 @@ from fastqps.devices.start_lock import alone
 from fastqps.files.documents import parse_json
 from fastqps.files.regular import read_regular
 from fastqps.host import machine
-from fastqps.models.shape import shape_of
+from fastqps.models.files.deciding_files import shape_of
 from fastqps.terminal import say
 
 FORMAT = 4  # to be raised when something else is measured: older files are then ignored

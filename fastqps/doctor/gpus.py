@@ -16,7 +16,7 @@ from pathlib import Path
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda_choice import check_gpu, torch_lack, torch_mismatch
 from fastqps.devices.cuda_versions import TORCH_MIN, TRITON_MIN
-from fastqps.host.finding import Finding
+from fastqps.doctor import Finding
 from fastqps.host.gpus import Gpu, Gpus, Vendor, find_gpus
 from fastqps.supervisor.gpu.mps import PROGRAM, MpsDaemon, MpsError, find_program
 from fastqps.supervisor.log import Log

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import platform
 import resource
-import shutil
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -15,9 +13,9 @@ from pathlib import Path
 from fastqps import __version__ as VERSION
 from fastqps._native import stale
 from fastqps.config.units import format_bytes
+from fastqps.doctor import Finding
 from fastqps.doctor.gpus import examine_gpus
 from fastqps.host import machine
-from fastqps.host.finding import Finding
 from fastqps.models.names import PACKAGED, packaged
 
 PACKAGES = (
@@ -51,19 +49,6 @@ def _versions() -> Iterator[Finding]:
             yield Finding(package, metadata.version(package))
         except metadata.PackageNotFoundError:
             yield Finding(package, "missing", "lack", f"pip install {package}")
-    yield _nghttp2()
-
-
-def _nghttp2() -> Finding:
-    class Info(ctypes.Structure):
-        _fields_ = [("age", ctypes.c_int), ("version_num", ctypes.c_int), ("version_str", ctypes.c_char_p)]
-
-    try:
-        library = ctypes.CDLL("libnghttp2.so.14")
-    except OSError:
-        return Finding("nghttp2", "no shared library", "note", "fine if the front door was built with a static one")
-    library.nghttp2_version.restype = ctypes.POINTER(Info)
-    return Finding("nghttp2", library.nghttp2_version(0).contents.version_str.decode())
 
 
 def _extensions() -> Iterator[Finding]:
@@ -109,20 +94,15 @@ def _governor() -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    available = _meminfo("MemAvailable")
+    available = machine.meminfo("MemAvailable")
     limit = machine.cgroup().memory_limit_bytes
     bound = "none" if limit is None else _gib(limit)
-    value = f"{_gib(available)} available of {_gib(_meminfo('MemTotal'))}, cgroup limit {bound}"
+    value = f"{_gib(available)} available of {_gib(machine.meminfo('MemTotal'))}, cgroup limit {bound}"
     if min(available, limit or available) < MEMORY_WANTED:
         yield Finding("memory", value, "note", "little: lower --slots and --dispatchers")
     else:
         yield Finding("memory", value)
     yield _memfd()
-    try:
-        space = shutil.disk_usage("/dev/shm")
-        yield Finding("/dev/shm", f"{_gib(space.free)} free of {_gib(space.total)} (needed by MPS alone)")
-    except OSError:
-        yield Finding("/dev/shm", "none (needed by MPS alone)")
 
 
 def _memfd() -> Finding:
@@ -148,7 +128,7 @@ def _huge_pages() -> Iterator[Finding]:
         return
     why_not = why_no_huge_pages()
     made = f"the kernel makes none for it: {why_not} (it takes Linux 6.1)" if why_not else "the shared segment has them"
-    yield Finding("huge pages", f"{made}; reserved {_meminfo('HugePages_Total')}, which it does not use")
+    yield Finding("huge pages", f"{made}; reserved {machine.meminfo('HugePages_Total')}, which it does not use")
 
 
 def _locked_memory() -> Iterator[Finding]:
@@ -156,7 +136,7 @@ def _locked_memory() -> Iterator[Finding]:
     if soft == resource.RLIM_INFINITY:
         yield Finding("locked memory", "unlimited")
     else:
-        note = "; a larger shared segment may be swapped out" if _meminfo("SwapTotal") else ""
+        note = "; a larger shared segment may be swapped out" if machine.meminfo("SwapTotal") else ""
         yield Finding("locked memory", f"{format_bytes(soft)}{note}")
 
 
@@ -182,16 +162,6 @@ def _models() -> Iterator[Finding]:
             )
         else:
             yield Finding(f"model {name}", str(path))
-
-
-def _meminfo(key: str) -> int:
-    """Bytes, or a plain number where the file gives none in kB; 0 if the key is missing."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == key:
-            number, *unit = value.split()
-            return int(number) * (1024 if unit == ["kB"] else 1)
-    return 0
 
 
 def _gib(n: int) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from fastqps.config import decide, load
 from fastqps.config.settings import OFF, Config
 from fastqps.devices.dtypes import resolve_dtype
+from fastqps.doctor import Finding
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.host import machine
-from fastqps.host.finding import Finding
 from fastqps.models import ModelCard
 from fastqps.models.cards import deciding_files
 from fastqps.models.files.tensors import read_tensors

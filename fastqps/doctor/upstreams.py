@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from fastqps._front import ProbeAnswer, TlsError, probe
 from fastqps.config import Config
 from fastqps.config.edge import check_edge, parse_upstream, upstream_files
-from fastqps.dispatcher.lookups import addresses_of
+from fastqps.dispatcher.upstreams import addresses_of
+from fastqps.doctor import Finding, Level
 from fastqps.errors import ConfigError
-from fastqps.host.finding import Finding, Level
 from fastqps.models import ModelCard
-from fastqps.process.credential_files import UpstreamFiles
+from fastqps.process.credentials import UpstreamFiles
 from fastqps.supervisor.plan import read_cards
 
 TIMEOUT_S = 3.0

@@ -9,7 +9,7 @@ from typing import Any
 from fastqps._core import OPTIONS, OptionRow
 from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
-from fastqps.models.files.logit_options import LogitOptions, float32
+from fastqps.models.files.generation_keys import LogitOptions, float32
 
 _OF_TEXTS = ("stop", "add_special_tokens")
 _ROWS = {row.name: row for row in OPTIONS if row.path.startswith("generate.") and row.name not in _OF_TEXTS}

@@ -39,7 +39,7 @@ def usable_cores(cpus: int | None = None) -> int:
 
 def cpu_flags() -> frozenset[str]:
     """The CPU's feature flags in the kernel's names; empty if the kernel does not list them."""
-    for line in _text(Path("/proc/cpuinfo")).splitlines():
+    for line in text_of(Path("/proc/cpuinfo")).splitlines():
         if line.startswith(("flags", "Features")):
             return frozenset(line.partition(":")[2].split())
     return frozenset()
@@ -47,7 +47,7 @@ def cpu_flags() -> frozenset[str]:
 
 def cpu_model() -> str:
     """The CPU's name as the kernel reports it, or else the architecture's."""
-    for line in _text(Path("/proc/cpuinfo")).splitlines():
+    for line in text_of(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
@@ -89,10 +89,19 @@ def memory_used_bytes(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/pr
             (root / "memory", "memory.usage_in_bytes", "total_inactive_file"),
             (root, "memory.current", "inactive_file"),
         ):
-            if (used := _text(folder / name)).isdigit():
-                return max(0, int(used) - _field(_text(folder / "memory.stat"), cache))
-    meminfo = _text(Path("/proc/meminfo"))
-    return (_field(meminfo, "MemTotal:") - _field(meminfo, "MemAvailable:")) << 10
+            if (used := text_of(folder / name)).isdigit():
+                return max(0, int(used) - _field(text_of(folder / "memory.stat"), cache))
+    return meminfo("MemTotal") - meminfo("MemAvailable")
+
+
+def meminfo(key: str) -> int:
+    """Bytes, or a plain number where /proc/meminfo gives none in kB; 0 if the key is missing."""
+    for line in text_of(Path("/proc/meminfo")).splitlines():
+        name, _, value = line.partition(":")
+        if name == key:
+            number, *unit = value.split()
+            return int(number) * (1024 if unit == ["kB"] else 1)
+    return 0
 
 
 def _field(text: str, name: str) -> int:
@@ -121,10 +130,10 @@ def _cgroup2(root: Path, path: str) -> Cgroup:
     quotas: list[float] = []
     memory: list[int] = []
     for folder in _up_from(root, path):
-        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        quota, _, period = text_of(folder / "cpu.max").partition(" ")
         if quota.isdigit() and period.isdigit():
             quotas.append(int(quota) / int(period))
-        limit = _text(folder / "memory.max")
+        limit = text_of(folder / "memory.max")
         if limit.isdigit():
             memory.append(int(limit))
     return Cgroup(2, min(quotas, default=None), min(memory, default=None))
@@ -133,19 +142,19 @@ def _cgroup2(root: Path, path: str) -> Cgroup:
 def _cgroup1(root: Path, own: Path) -> Cgroup:
     quotas: list[float] = []
     for folder in _up_from(root / "cpu", _own_path(own, "cpu")):
-        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        quota, period = text_of(folder / "cpu.cfs_quota_us"), text_of(folder / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit() and int(period) > 0:
             quotas.append(int(quota) / int(period))
     memory: list[int] = []
     for folder in _up_from(root / "memory", _own_path(own, "memory")):
-        limit = _text(folder / "memory.limit_in_bytes")
+        limit = text_of(folder / "memory.limit_in_bytes")
         if limit.isdigit() and int(limit) < 1 << 60:  # "no limit" is a huge number
             memory.append(int(limit))
     return Cgroup(1, min(quotas, default=None), min(memory, default=None))
 
 
 def _own_path(own: Path, controller: str) -> str:
-    for line in _text(own).splitlines():
+    for line in text_of(own).splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             return path.lstrip("/")
@@ -159,8 +168,9 @@ def _up_from(root: Path, path: str) -> list[Path]:
     return [f for f in folders if f == root or root in f.parents]
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The content of a file of the kernel; "" where it cannot be read."""
     try:
         return path.read_text().strip()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return ""

@@ -11,7 +11,7 @@ from typing import Any
 from fastqps._core import TASKS, TaskTraits
 from fastqps.errors import ModelError
 from fastqps.models.files.config_values import Activation
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up

@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.files import deciding_files
-from fastqps.models.files.json_files import read_object
-from fastqps.models.files.regular import has_file, open_regular
+from fastqps.models.files.reading import has_file, open_regular, read_object
 from fastqps.version import __version__
 
 CARD_FILE = "fastqps-card.json"

@@ -7,16 +7,16 @@ import json
 from pathlib import Path
 
 from fastqps.errors import ModelError
-from fastqps.models.card import ModelCard
+from fastqps.models.card import ModelCard, shorter
 from fastqps.models.card_folder import open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
 from fastqps.models.files.config_values import CARD_BYTES_MAX
 from fastqps.models.names import resolve, resolve_adapter
-from fastqps.models.static import open_static
-from fastqps.models.static_card import default_static_limit, static_card
+from fastqps.models.static import StaticModel, open_static
 
+_STATIC_TOKENS_DEFAULT_MAX = 512  # of a static model without a limit of its own
 # A file's value is not of its kind.
 _UNUSABLE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
@@ -52,7 +52,7 @@ def load_card(
         if static := open_static(root):
             if merged:
                 raise ModelError(f"{merged}: a static model has no layers that an adapter could change")
-            card = static_card(static, name or served, max_input_tokens)
+            card = _static_card(static, name or served, max_input_tokens)
             return _usable(dataclasses.replace(card, stamp=static.stamp()))
         checkpoint = Checkpoint.open(root, merged)
         stamp = checkpoint.stamp()
@@ -85,6 +85,46 @@ def _usable(card: ModelCard) -> ModelCard:
     return card
 
 
+def _static_card(model: StaticModel, name: str, max_input_tokens: int | None) -> ModelCard:
+    """The card of ``model`` under ``name``. ``ModelError`` where its files do not fit together."""
+    width, head = model.table.shape[1], model.head
+    largest = max(model.vocabulary().values(), default=-1)
+    if largest >= model.n_ids:
+        raise ModelError(
+            f"{model.table_file}: {model.n_ids} token ids have a vector, and the tokenizer's largest id is {largest}"
+        )
+    limit = _static_limit(model) if max_input_tokens is None else max_input_tokens
+    if model.max_tokens is not None:
+        limit = min(limit, model.max_tokens)
+    if model.dense:
+        width = model.dense[-1].out_features
+    return ModelCard(
+        name=name,
+        path=str(model.root),
+        version=model.digest(),
+        task="classify" if head else "embed",
+        family="static",
+        dimensions=len(head.labels) if head else width,
+        max_input_tokens=limit,
+        vocab_size=model.n_ids + 1,
+        tokenizer=str(model.tokenizer_file),
+        tokenizer_parts=model.tokenizer_parts,
+        labels=head.labels if head else (),
+        normalize=model.normalize and not head,
+        activation=head.activation if head else "identity",
+        empty_id=model.n_ids,
+        max_characters=model.max_characters(limit),
+        prompts=model.prompts.texts,
+        default_prompt=model.prompts.default,
+        warnings=(*(shorter(limit, model.max_tokens) if model.max_tokens else ()), *model.warnings),
+    )
+
+
+def _static_limit(model: StaticModel) -> int:
+    """The longest input where no setting says it."""
+    return min(model.max_tokens or _STATIC_TOKENS_DEFAULT_MAX, _STATIC_TOKENS_DEFAULT_MAX)
+
+
 def default_input_limit(name_or_dir: str) -> int:
     """The longest input of a checkpoint where no setting says it. Reads JSON alone. Raises ``ModelError``."""
     _, root = resolve(name_or_dir)
@@ -92,7 +132,7 @@ def default_input_limit(name_or_dir: str) -> int:
         if kept := open_card(root):
             return kept.card.max_input_tokens
         if static := open_static(root):
-            return default_static_limit(static)
+            return _static_limit(static)
         checkpoint = Checkpoint.open(root)
         return PROMPT_TOKENS_DEFAULT if checkpoint.generates else default_encoder_limit(checkpoint)
     except OSError as error:

@@ -18,9 +18,8 @@ from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import config_warnings
-from fastqps.models.files.json_files import optional_object, read_json
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.reading import has_file, optional_object, read_json
 from fastqps.models.files.tensors import WEIGHTS, weight_files
 from fastqps.models.files.ways_out import SETFIT_HEAD, about_setfit, about_tokenizer, about_vocabulary_head
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases

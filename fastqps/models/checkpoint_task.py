@@ -11,9 +11,8 @@ from fastqps.models.families import GENERATORS, DecoderFamily, EncoderFamily, fa
 from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files.compressed_tensors import check_quantization
 from fastqps.models.files.config_keys import CONFIG
-from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.reading import has_file, read_object
 from fastqps.models.sentence_transformers.config import (
     SentenceConfig,
     read_multi_config,

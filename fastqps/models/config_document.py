@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from fastqps.models.adapters.keys import ADAPTER_KEYS
+from fastqps.models.adapters.adapter import ADAPTER_KEYS
 from fastqps.models.families import FAMILIES, DecoderFamily
 from fastqps.models.families.family import Family
 from fastqps.models.families.llama_encoder import encoder_of
@@ -20,7 +20,7 @@ _HEAD = """# Keys of config.json
 Written by `python -m fastqps.models.config_document > docs/config-keys.md`; change
 `fastqps/models/files/config_keys.py` or the module of a family in `fastqps/models/families` instead. The files of
 [sentence-transformers, PyLate and PEFT](#files-of-sentence-transformers-pylate-and-peft) have their rules in
-`fastqps/models/sentence_transformers/keys.py` and `fastqps/models/adapters/keys.py`.
+`fastqps/models/sentence_transformers/keys.py` and `fastqps/models/adapters/adapter.py`.
 
 A key is **honoured** (it does what it does in transformers), **refused** (the model is not served where the key has
 another value than those named; null and absence are always allowed) or **irrelevant** (it changes no answer, or it is

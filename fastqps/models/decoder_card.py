@@ -18,7 +18,7 @@ from fastqps.models.files.generation_keys import (
     read_logit_options,
 )
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.reading import has_file
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from fastqps.models.tokenizers.vocabulary import content_of

@@ -10,7 +10,7 @@ from fastqps.models import hub
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG
 from fastqps.models.adapters.base import refuse_adapter
 from fastqps.models.card_folder import CARD_FILE, open_card
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.reading import has_file
 from fastqps.models.files.ways_out import about_path
 
 # Names that stand for weights which a Python package carries: name -> (package, folder inside it).

@@ -8,7 +8,7 @@ import torch
 
 from fastqps._core import ADMITTED_WORDS, RULE_FORBIDDEN, RULE_FORCED, RULE_NOT_FIRST, RULE_WORDS
 from fastqps.models.card import ModelCard
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 
 
 @dataclass(frozen=True)

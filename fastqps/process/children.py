@@ -83,7 +83,7 @@ class EdgeSettings(Settings):
     epoch: int
     route: int
     upstreams: tuple[tuple[str, int], ...]  # host and port, as the user named them
-    credentials: tuple[str, str, str, str]  # the fields of credential_files.UpstreamFiles
+    credentials: tuple[str, str, str, str]  # the fields of credentials.UpstreamFiles
     max_batch_items: int  # of one message
     lanes: int  # connections to each address
     on_trial: bool  # of a reload: it is not ready before a server of its version answers

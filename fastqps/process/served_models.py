@@ -1,4 +1,5 @@
-"""Served models as the supervisor reports them to the admin port: their limits, versions and reloads."""
+"""What the supervisor reports to the admin port: whether the server serves, and its models' limits, versions and
+reloads."""
 
 from __future__ import annotations
 
@@ -53,3 +54,18 @@ class ModelLimits:
     model: str
     now: Limits
     most: Limits
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """``reasons``: why it is not ready; empty if it is. ``degraded``: processes that are down while others do their
+    work.
+
+    ``hopeless``: roles whose processes all stay down, so that only a restart of the server helps. ``answers``: whether
+    requests are served anyway, as by a lame duck.
+    """
+
+    reasons: tuple[str, ...]
+    degraded: tuple[str, ...]
+    hopeless: tuple[str, ...]
+    answers: bool

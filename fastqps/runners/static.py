@@ -75,19 +75,7 @@ class StaticTable:
         mapping = 0 if self.mapping is None else self.mapping.ctypes.data
         weights = 0 if self.weights is None else self.weights.ctypes.data
         skipped = _NOTHING if self.unknown_id is None else self.unknown_id
-        return lambda n_items: mean_bags(
-            to,
-            ids,
-            starts,
-            n_items,
-            table,
-            kind,  # type: ignore[arg-type]
-            width,
-            n_ids,
-            mapping,
-            weights,
-            skipped,
-        )
+        return lambda n_items: mean_bags(to, ids, starts, n_items, table, kind, width, n_ids, mapping, weights, skipped)
 
     @cached_property
     def _products(self) -> tuple[list[Strips], list[Strips]]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastqps.errors import ModelError
-from fastqps.models.files.regular import open_regular
+from fastqps.models.files.reading import open_regular
 from fastqps.models.files.tensors import Tensor
 
 # bf16 has no type in numpy: its bits are read as uint16.

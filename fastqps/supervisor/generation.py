@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastqps._core import GENERATIONS
 from fastqps.models import ModelCard
-from fastqps.models.shape import shape_of
+from fastqps.models.files.deciding_files import shape_of
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.room import Room
 

@@ -81,17 +81,16 @@ def _checked(document: Any) -> Capacity:
             f"has schema version {_plain(str(document.get('schema_version')))}, this version reads {SCHEMA_VERSION}"
         )
     own: dict[str, Any] = {key: document.get(key) for key in (*_TEXTS, *_NUMBERS, "settings")}
-    for key, value in own.items():
-        if key in _TEXTS and not isinstance(value, str):
-            raise ValueError(f"{key} is {_shown(value)}, not text")
-        if key in _NUMBERS and not _is_sane(value):
-            raise ValueError(f"{key} is {_shown(value)}, {_A_NUMBER}")
-    if not isinstance(own["settings"], dict):
-        raise ValueError(f"settings is {_shown(own['settings'])}, not an object")
-    p99_us = _object(document, "slo").get("p99_us")
-    if p99_us is not None and not _is_sane(p99_us):
-        raise ValueError(f"slo.p99_us is {_shown(p99_us)}, {_A_NUMBER}")
-    at_knee = _figures(_object(document, "at_knee"), "at_knee")
+    for key in _TEXTS:
+        _hold(isinstance(own[key], str), key, own[key], "not text")
+    for key in _NUMBERS:
+        _hold(_is_sane(own[key]), key, own[key], _A_NUMBER)
+    _hold(isinstance(own["settings"], dict), "settings", own["settings"], "not an object")
+    slo = document.get("slo") or {}
+    _hold(isinstance(slo, dict), "slo", slo, "not an object")
+    p99_us = slo.get("p99_us")
+    _hold(p99_us is None or _is_sane(p99_us), "slo.p99_us", p99_us, _A_NUMBER)
+    at_knee = _figures(document.get("at_knee") or {}, "at_knee")  # older files lack it
     return Capacity(
         **own, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee,
         below_knee=_below_knee(document.get("below_knee", [])),
@@ -99,32 +98,27 @@ def _checked(document: Any) -> Capacity:
 
 
 def _below_knee(rows: Any) -> tuple[dict[str, float], ...]:
-    if not isinstance(rows, list) or len(rows) > BELOW_MAX:
-        raise ValueError(f"below_knee is {_shown(rows)}, not a list of at most {BELOW_MAX}")
+    fits = isinstance(rows, list) and len(rows) <= BELOW_MAX
+    _hold(fits, "below_knee", rows, f"not a list of at most {BELOW_MAX}")
     before = 0.0
     for k, row in enumerate(rows):
-        share = _figures(row, f"below_knee[{k}]").get("share", 0.0)
-        if not before < share < 1:
-            raise ValueError(f"below_knee[{k}].share is {share:g}, not above {before:g} and below 1")
+        share = _figures(row, f"below_knee[{k}]").get("share", 0)
+        _hold(before < share < 1, f"below_knee[{k}].share", share, f"not above {before:g} and below 1")
         before = share
     return tuple(rows)
 
 
 def _figures(figures: Any, where: str) -> dict[str, float]:
-    if not isinstance(figures, dict):
-        raise ValueError(f"{where} is {_shown(figures)}, not an object")
+    _hold(isinstance(figures, dict), where, figures, "not an object")
     for key, value in figures.items():
-        if value != 0 and not _is_sane(value):
-            raise ValueError(f"{where}.{_plain(key)} is {_shown(value)}, not a number")
-    return figures
+        _hold(value == 0 or _is_sane(value), f"{where}.{_plain(key)}", value, _A_NUMBER)
+    checked: dict[str, float] = figures
+    return checked
 
 
-def _object(document: dict[str, Any], key: str) -> dict[str, Any]:
-    """An object of the file, which older files lack."""
-    value = document.get(key) or {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{key} is {_shown(value)}, not an object")
-    return value
+def _hold(fits: bool, what: str, value: Any, wrong: str) -> None:
+    if not fits:
+        raise ValueError(f"{what} is {_shown(value)}, {wrong}")
 
 
 def _is_sane(value: Any) -> bool:

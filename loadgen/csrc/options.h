@@ -1,4 +1,4 @@
-// What an engine is made with, and what a run is. loadgen/_native.pyi explains each; the names are the same.
+// What an engine is made with, and what a run is.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -13,23 +13,29 @@ namespace loadgen {
 enum class CallKind { kUnary, kServerStream, kBidi };
 
 struct Options {
-  std::string host;
+  std::string host;  // name or address (IPv4, IPv6)
   u16 port = 0;
-  std::string path;
-  std::vector<std::pair<std::string, std::string>> headers;
+  std::string path;                                          // /package.Service/Method
+  std::vector<std::pair<std::string, std::string>> headers;  // further ones, after the usual ones of gRPC; lower case
   bool tls = false;
   std::string tls_ca, tls_cert, tls_key;  // PEM texts; no tls_ca: whatever certificate the server shows will do
-  std::vector<std::string> payloads;
-  u32 connections = 1, streams = 100, threads = 1;
-  std::vector<int> cpus;  // empty: not pinned
+  std::vector<std::string> payloads;      // serialized messages without frames; empty bytes are a valid one
+  u32 connections = 1;                    // in all; thread t has those with index % threads == t
+  u32 streams = 100;      // most calls open at a time per connection; bidi: streams of each, which stay open
+  u32 threads = 1;        // arrival i goes to thread i % threads
+  std::vector<int> cpus;  // one for each thread; empty: not pinned
   CallKind call = CallKind::kUnary;
-  u32 stream_in_flight = 256;
+  u32 stream_in_flight = 256;  // bidi: most unanswered requests per stream
+  // Numbers of varint fields; 0: none. Each request gets an id of its own, appended to the payload (the last value of a
+  // field holds), which the answer repeats; bidi needs both. timeout_field gets the time left until the deadline, in
+  // µs.
   u32 request_id_field = 0, response_id_field = 0, timeout_field = 0;
-  std::vector<u32> status_field;
-  i64 deadline_grace_ns = 100 * kMillisecond, grace_ns = 5 * kSecond;
-  std::vector<std::string> expected;  // empty, or one per payload
-  u32 samples_max = 0, sample_every = 97;
-  bool record_calls = false;  // of an open loop
+  std::vector<u32> status_field;               // path to a varint in the answer that holds a gRPC code; absent: 0
+  i64 deadline_grace_ns = 100 * kMillisecond;  // beyond its deadline, until a call is given up
+  i64 grace_ns = 5 * kSecond;                  // for calls that are open after the last arrival, or after stop()
+  std::vector<std::string> expected;           // empty, or the right answer to each payload; not with ids
+  u32 samples_max = 0, sample_every = 97;      // keeps one in so many OK answers, at most kSampleBytesMax of them
+  bool record_calls = false;                   // keeps the times of each measured call of an open loop: 24 bytes a call
   u64 answer_bytes_max = 16 << 20;
   i64 interval_ns = kSecond;
   i32 first_stream_id = 1;  // tests start near the end of the stream ids

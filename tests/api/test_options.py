@@ -7,7 +7,7 @@ from google.protobuf.descriptor import FieldDescriptor as Field
 
 from fastqps._core import OPTIONS, OptionRow
 from fastqps.api import request
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute
@@ -58,7 +58,6 @@ def test_the_clients_options_are_the_rows() -> None:
             assert request.option_type(name) == PYTHON[row.kind], name
 
 
-def test_the_engine_has_each_option_of_a_generation() -> None:
-    assert request.GenerateOptions.__annotations__.keys() == {row.name for row in rows_of("generate")}
+def test_a_checkpoint_has_the_options_of_the_rows() -> None:
     of_checkpoint = {row.checkpoint for row in OPTIONS if row.checkpoint}
     assert of_checkpoint < {f.name for f in fields(LogitOptions)}

@@ -351,7 +351,7 @@ def random_response(rng: random.Random) -> dict[str, Any]:
     match rng.randrange(7):
         case 0:
             raw = rng.randbytes(rng.choice([0, 1, 384]))
-            out["embedding"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3, -5]))
+            out["embedding"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3, -5]), 0)
         case 1:
             labels = [(rng.choice(TEXTS), rng.choice(FLOATS), rng.choice(COUNTS)) for _ in range(rng.choice([0, 1, 9]))]
             out["classification"] = labels
@@ -395,7 +395,7 @@ def fill_common(message: Any, parts: dict[str, Any]) -> Any:
 def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
     message = pb.PredictResponse(request_id=parts["request_id"])
     if "embedding" in parts:
-        values, raw, dtype = parts["embedding"]
+        values, raw, dtype, _ = parts["embedding"]
         message.embedding.CopyFrom(pb.Embedding(values=values, raw=raw, dtype=dtype))
     if "classification" in parts:
         labels = [pb.Label(name=name, score=score, index=index) for name, score, index in parts["classification"]]

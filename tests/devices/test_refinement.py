@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from fastqps.dispatcher import loop, refinement
-from fastqps.dispatcher.loop import Dispatcher
-from fastqps.dispatcher.refinement import LOOK_S, SHARE, Refinement
+from fastqps.dispatcher import loop
+from fastqps.dispatcher.loop import LOOK_S, SHARE, Dispatcher, Refinement
 from fastqps.runners.lane import Lane
 
 pytestmark = pytest.mark.compute
@@ -147,7 +146,7 @@ class Stepper:
 def test_a_dispatcher_ends_the_steps_of_the_lane_that_refines_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, events, stepper = Clock(), list[str](), Stepper()
     lanes = Recorded(clock, "a", events), Recorded(clock, "b", events)
-    monkeypatch.setattr(refinement, "LOOK_S", 0.0)
+    monkeypatch.setattr(loop, "LOOK_S", 0.0)
     monkeypatch.setattr(loop, "Refinement", lambda all_lanes: Refinement(all_lanes, clock))
     stepper.dispatcher = dispatcher = Dispatcher(cast(Any, stepper), cast(Any, lanes))
     gather = stepper.gather

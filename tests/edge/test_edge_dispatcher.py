@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fastqps.dispatcher import edge, lookups
+from fastqps.dispatcher import edge, upstreams
 from fastqps.dispatcher.edge import Edge, make_edge
-from fastqps.dispatcher.lookups import Lookups, Upstream, addresses_of
+from fastqps.dispatcher.upstreams import Lookups, Upstream, addresses_of
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard
 from fastqps.process.children import EdgeSettings
@@ -171,7 +171,7 @@ def test_it_looks_at_once_when_no_server_is_left(
         nonlocal now
         now += seconds
 
-    monkeypatch.setattr(lookups.time, "sleep", sleep)
-    monkeypatch.setattr(lookups.time, "monotonic", lambda: now)
+    monkeypatch.setattr(upstreams.time, "sleep", sleep)
+    monkeypatch.setattr(upstreams.time, "monotonic", lambda: now)
     Lookups([], lambda found: None, lambda: next(answers, last), print)._rest()
     assert now == rests_s

@@ -16,7 +16,7 @@ from fastqps.errors import ConfigError
 from fastqps.host import machine
 from fastqps.models.card import ModelCard
 from fastqps.process.children import EdgeSettings, read_settings, write_settings
-from fastqps.process.credential_files import UpstreamFiles
+from fastqps.process.credentials import UpstreamFiles
 from fastqps.supervisor.plan import make_plan
 
 pytestmark = pytest.mark.compute

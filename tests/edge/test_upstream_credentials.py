@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fastqps._front import TlsError, probe
-from fastqps.dispatcher.upstream_credentials import UpstreamCredentials
+from fastqps.dispatcher.upstreams import UpstreamCredentials
 from fastqps.errors import ConfigError
-from fastqps.process.credential_files import UpstreamFiles
+from fastqps.process.credentials import UpstreamFiles
 
 pytestmark = pytest.mark.compute
 

@@ -10,10 +10,10 @@ import pytest
 from fake_source import FakeSource, process, samples
 
 from fastqps._core import UPSTREAM_STATES
-from fastqps.process.readiness import Readiness
+from fastqps.process.served_models import Readiness
 from fastqps.telemetry.live.view import view
 from fastqps.telemetry.metrics.meter import LoadMeter
-from fastqps.telemetry.metrics.upstream_rows import UpstreamCounts, mean_utilization, upstreams
+from fastqps.telemetry.metrics.upstreams import UpstreamCounts, mean_utilization, upstreams
 
 pytestmark = pytest.mark.compute
 

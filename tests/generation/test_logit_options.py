@@ -20,7 +20,7 @@ from fastqps._core import sequence_params
 from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import Generator
 from fastqps.models import ModelCard, ModelError, load_card
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.runners.decoder import DecoderRunner

@@ -14,7 +14,7 @@ from kernel_slots import Rows, empty_state, ints, on_tests_device
 from fastqps._core import ADMITTED_WORDS, sequence_params
 from fastqps.kernels.layers import LogitChanges
 from fastqps.kernels.sampling.logit_options import logit_options
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, LogitRules
 

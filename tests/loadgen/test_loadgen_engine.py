@@ -42,8 +42,8 @@ def responses(port: int, due_ns: np.ndarray) -> Histogram:
     engine = Engine("127.0.0.1", port, METHOD, [], [b"x"], connections=4)
     engine.connect(PATIENCE_S)
     engine.start(due_ns, np.zeros(len(due_ns), np.uint32))
-    assert engine.wait(PATIENCE_S) and set(engine.result()["outcomes"]) == {"OK"}
-    return Histogram.of(engine.result()["response"])
+    assert engine.wait(PATIENCE_S) and set(engine.result().outcomes) == {"OK"}
+    return Histogram.of(engine.result().response)
 
 
 @pytest.mark.perf

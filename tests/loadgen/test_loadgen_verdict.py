@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,19 +143,19 @@ def test_a_closed_loop_is_invalid_when_no_thread_ever_slept() -> None:
 # ---- the timeline
 
 
-def step(index: int, length_ns: int, end_ns: int | None = None, ok: int = 10, open_calls: int = 3) -> dict:
-    return {
-        "index": index,
-        "end_ns": (index + 1) * length_ns if end_ns is None else end_ns,
-        "due": ok,
-        "sent": ok,
-        "outcomes": {"OK": ok, "UNAVAILABLE": 1},
-        "in_flight": open_calls,
-        "waiting": 1,
-        "own_lateness_max_ns": index,
-        "response_indexes": np.array([500, 2000], np.uint32),
-        "response_counts": np.array([ok - 1, 1], np.uint64),
-    }
+def step(index: int, length_ns: int, end_ns: int | None = None, ok: int = 10, open_calls: int = 3) -> Any:
+    return SimpleNamespace(
+        index=index,
+        end_ns=(index + 1) * length_ns if end_ns is None else end_ns,
+        due=ok,
+        sent=ok,
+        outcomes={"OK": ok, "UNAVAILABLE": 1},
+        in_flight=open_calls,
+        waiting=1,
+        own_lateness_max_ns=index,
+        response_indexes=np.array([500, 2000], np.uint32),
+        response_counts=np.array([ok - 1, 1], np.uint64),
+    )
 
 
 def test_steps_become_seconds_of_the_measured_window() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fastqps._core import Segment, Sizes, create_segment
 from fastqps.models.card import InputRole, ModelCard
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 
 pytestmark = pytest.mark.compute
 

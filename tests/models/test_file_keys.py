@@ -25,7 +25,7 @@ from peft import LoraConfig
 from sentence_files import write_modules
 
 from fastqps.models import ModelError
-from fastqps.models.adapters.keys import ADAPTER_KEYS
+from fastqps.models.adapters.adapter import ADAPTER_KEYS
 from fastqps.models.files.keys import Rules
 from fastqps.models.sentence_transformers import keys
 from fastqps.models.sentence_transformers.pipeline import read_pipeline

@@ -18,13 +18,13 @@ from fastqps.devices.profile_file import load_profile
 from fastqps.dispatcher.stored_steps import Circumstances, read_choice
 from fastqps.errors import FastqpsError
 from fastqps.files.regular import open_regular, read_regular
-from fastqps.models.files.json_files import read_json
+from fastqps.models.files.reading import read_json
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import content_of, ids_of_tokens
-from fastqps.process.credential_files import read_credential
+from fastqps.process.credentials import read_credential
 from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.model_options import read_prefixes
 from fastqps.telemetry.capacity import read_capacity

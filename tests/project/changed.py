@@ -51,8 +51,6 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "csrc/tests/": ((), ()),
     "fastqps/_native": (("tests/project",), ()),
     "fastqps/__": (("tests/package",), ()),
-    "fastqps/_core": (("tests/project",), ()),
-    "fastqps/_front": (("tests/project",), ()),
     "fastqps/py.typed": (("tests/package",), ()),
     "fastqps/data/": (("tests/devices",), ()),
     "fastqps/errors": (("tests/supervisor", "tests/api"), ()),

@@ -51,14 +51,14 @@ OTHERS = {
     ("supervisor/server/serve.py", "_fill_standard_descriptors"): "/dev/null",
     ("supervisor/server/supervisor.py", "_open"): "no file: opens the server to its clients",
     ("supervisor/child.py", "is_stopped"): "/proc",
-    ("telemetry/live/page.py", "_page"): "files of this package",
+    ("telemetry/live/__init__.py", "_page"): "files of this package",
     ("telemetry/metrics/usage.py", "private_bytes"): "/proc",
 }
 # Modules that parse what is in no file, or in one that this server wrote.
 PARSERS = {"tomllib.loads": {"files/documents.py"}}
 PARSERS["json.loads"] = {
-    *("admin/asked.py", "admin/pages.py", "frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
-    *("bench/measure/generator.py", "devices/cuda/manifest.py"),
+    *("admin/model_pages.py", "admin/pages.py", "bench/measure/generator.py", "devices/cuda/manifest.py"),
+    *("frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
     *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),

@@ -25,7 +25,6 @@ OTHERS = {
     ("cli/predict.py", "_stream"): "a model's answer, as it was asked for",
     ("cli/serve.py", "run"): "the user's own settings",
     ("cli/serve.py", "_end"): "constant text",
-    ("cli/version.py", "run"): "names and versions of installed packages",
     ("config/document.py", "<module>"): "a page of the documentation",
     ("models/config_document.py", "<module>"): "a page of the documentation",
     ("models/hub/online.py", "shown"): "constant text",

@@ -18,9 +18,8 @@ from fastqps.errors import ConfigError
 from fastqps.frontdoor.entry import Entry
 from fastqps.process.credentials import Credentials, Vault, digest
 from fastqps.supervisor.credentials import watch as credential_watch
-from fastqps.supervisor.credentials.files import CredentialFiles
+from fastqps.supervisor.credentials.files import CredentialFiles, exposures, is_loopback
 from fastqps.supervisor.credentials.watch import CredentialWatch
-from fastqps.supervisor.exposure import exposures, is_loopback
 
 TOKEN = "the-only-token-of-the-file"
 NO_THREAD = "no thread can be started: can't start new thread"

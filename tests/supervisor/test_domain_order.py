@@ -19,7 +19,7 @@ from fastqps.supervisor.workers import failure_domain as domains
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain
 from fastqps.supervisor.workers.restarter import Restarter, Restarters
-from fastqps.supervisor.workers.restarts import RestartBudget
+from fastqps.supervisor.workers.worker_slot import RestartBudget
 
 Events = list[str]
 

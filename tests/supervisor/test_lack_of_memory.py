@@ -46,7 +46,7 @@ def test_other_errors_keep_their_traceback(main: str, monkeypatch: pytest.Monkey
 def run(main: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
     if main == "command":
         monkeypatch.setattr(fastqps.cli, "import_module", lambda _: raising(error))
-        return fastqps.cli.main(["version"])
+        return fastqps.cli.main(["doctor"])
     monkeypatch.setattr(launch, "import_module", lambda _: raising(error))
     settings = SimpleNamespace(parent_pid=0, cpus=(), title="test")
     monkeypatch.setattr(launch, "read_settings", lambda _: settings)

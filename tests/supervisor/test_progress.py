@@ -20,7 +20,7 @@ from fastqps.supervisor.workers.progress import (
     OwnTime,
     Watched,
 )
-from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
+from fastqps.supervisor.workers.worker_slot import RESTARTS_MAX, WINDOW_S, RestartBudget
 
 S = 10**9
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from fastqps.process.readiness import readiness
+from fastqps.supervisor.server.view import readiness
 
 
 @dataclass
@@ -17,6 +18,8 @@ class WorkerSlot:
     model: int = 0
 
 
+DOOR: Any
+DISPATCHER: Any
 DOOR, DISPATCHER = WorkerSlot("frontdoor 0"), WorkerSlot("dispatcher 0")
 
 
@@ -31,7 +34,7 @@ DOOR, DISPATCHER = WorkerSlot("frontdoor 0"), WorkerSlot("dispatcher 0")
         ("draining", [DISPATCHER], ["the server is draining"], False),
     ],
 )
-def test_reasons(phase: str, dispatchers: list[WorkerSlot], reasons: list[str], answers: bool) -> None:
+def test_reasons(phase: str, dispatchers: list[Any], reasons: list[str], answers: bool) -> None:
     found = readiness(phase, [DOOR], dispatchers, ["m"])
     assert (list(found.reasons), found.answers, found.hopeless) == (reasons, answers, ())
     assert list(found.degraded) == [f"{worker.title} is not ready" for worker in dispatchers if not worker.ready]
@@ -39,7 +42,7 @@ def test_reasons(phase: str, dispatchers: list[WorkerSlot], reasons: list[str], 
 
 def test_hopeless() -> None:
     """Only where nobody of a role will come back does a restart of the server help."""
-    down = WorkerSlot("dispatcher 0", ready=False, given_up="died too often")
+    down: Any = WorkerSlot("dispatcher 0", ready=False, given_up="died too often")
     assert not readiness("serving", [DOOR], [down, DISPATCHER], ["m"]).hopeless
     found = readiness("serving", [DOOR], [down], ["m"])
     assert found.hopeless == ("every dispatcher of m stays down",)

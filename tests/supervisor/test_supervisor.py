@@ -19,7 +19,7 @@ from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.server.supervisor import REAP_MAX_S, STOP_GRACE_S
 from fastqps.supervisor.workers import worker_slot
 from fastqps.supervisor.workers.progress import SILENCE_MAX_NS, STOPPED_MAX_NS, TICK_NS
-from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S
+from fastqps.supervisor.workers.worker_slot import RESTARTS_MAX, WINDOW_S
 
 WELL = (True, True, ())
 

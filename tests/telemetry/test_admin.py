@@ -20,13 +20,12 @@ import pytest
 from grpc_server import grpc_server
 from serving import PATIENCE_S
 
-from fastqps.admin import Admin, http, pages, reload
+from fastqps.admin import Admin, http, model_pages, pages
 from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
 from fastqps.process.background import UnexpectedError
-from fastqps.process.readiness import Readiness
-from fastqps.process.served_models import Limits, ModelLimits, Reloaded, ReloadRefused
+from fastqps.process.served_models import Limits, ModelLimits, Readiness, Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
 from fastqps.telemetry.metrics.meter import LoadMeter
 from fastqps.v1 import predict_pb2 as pb
@@ -82,7 +81,6 @@ class Served(fake_source.FakeSource):
         self.found = READY
         self.address = address
         self.token = ""
-        self.open = False
         self.local = True
         self.said: list[str] = []
 
@@ -97,9 +95,6 @@ class Served(fake_source.FakeSource):
 
     def on_loopback(self) -> bool:
         return self.local
-
-    def open_to_others(self) -> bool:
-        return self.open
 
     def own_target(self) -> str:
         return self.address
@@ -454,12 +449,12 @@ async def test_who_may_post() -> None:
             assert (await call(port, "POST", path, b"", "authorization: Bearer right"))[0] == status
         assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
         assert served.reloads.asked == []
-        served.token, served.open = "", True
+        served.token, served.local = "", False
         for path in ("/reload", "/limits"):
             status, _, body = await call(port, "POST", path, b'{"model": "a"}')
             assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
         assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
-        served.open = False
+        served.local = True
         for path in ("/predict", "/reload", "/limits"):
             assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
         assert served.reloads.asked == []
@@ -511,7 +506,7 @@ async def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
         found = await ask(port, "/reload", '{"model": "a"}')
         assert found == (409, {"error": "another reload runs: warming up a"})
         served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
-        monkeypatch.setattr(reload, "WAIT_S", 0.01)
+        monkeypatch.setattr(model_pages, "WAIT_S", 0.01)
         for status, method in ((202, "POST"), (200, "GET")):
             found = await ask(port, "/reload", '{"model": "a"}' if method == "POST" else "", method)
             assert found[0] == status

@@ -10,8 +10,8 @@ import pytest
 from pages import pages
 
 from fastqps.errors import ConfigError
-from fastqps.telemetry import fetch as fetching
-from fastqps.telemetry.fetch import FetchError, fetch
+from fastqps.telemetry.live import remote as fetching
+from fastqps.telemetry.live.remote import FetchError, fetch
 
 
 def test_a_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
-from fastqps.telemetry.fetch import FetchError
 from fastqps.telemetry.live import PAGE, Sampler, remote
 from fastqps.telemetry.live.counts import _UPSTREAM, Counts, _merged
+from fastqps.telemetry.live.remote import FetchError
 from fastqps.telemetry.live.sampler import COLUMNS
 from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.live.view import view

@@ -32,7 +32,7 @@ from fastqps._core import (
 )
 from fastqps.errors import FAULTS
 from fastqps.telemetry.metrics import Metrics
-from fastqps.telemetry.metrics.histograms import Edges
+from fastqps.telemetry.metrics.families import Edges
 from fastqps.telemetry.metrics.meter import FillWindow
 
 

@@ -27,7 +27,7 @@ from fastqps import Engine
 from fastqps.errors import ModelError
 from fastqps.models import load_card
 from fastqps.models.families import FAMILIES
-from fastqps.models.files.json_files import read_object
+from fastqps.models.files.reading import read_object
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
 from fastqps.models.tokenizers.keys import CLASS_RULES
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer

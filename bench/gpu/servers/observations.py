@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.gpu.sampler import describe as describe_clocks
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import BenchError
-from fastqps.telemetry.fetch import fetch
+from fastqps.telemetry.live.remote import fetch
 
 FETCH_S = 10.0
 REFUSED = "RESOURCE_EXHAUSTED"

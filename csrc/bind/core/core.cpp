@@ -48,8 +48,8 @@ void register_sizes(py::module_& m) {
       .def_readonly("answer_bytes", &Sizes::answer_bytes)
       .def_readonly("large_answers", &Sizes::large_answers)
       .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes)
-      .def_readonly("caller_bytes", &Sizes::caller_bytes)
-      .def_readonly("upstreams", &Sizes::upstreams)
+      .def_readonly("caller_bytes", &Sizes::caller_bytes, "Of an edge: CALLER_BYTES.")
+      .def_readonly("upstreams", &Sizes::upstreams, "Of an edge: 1.")
       .def_property_readonly("class_weights", [](const Sizes& sizes) {
         return std::tuple(sizes.class_weights[kHigh], sizes.class_weights[kNormal], sizes.class_weights[kLow]);
       });
@@ -81,6 +81,7 @@ const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting
 }  // namespace
 
 void register_segment(py::module_& m) {
+  SegmentClass segment(m, "Segment", "The mapped segment. Times are nanoseconds of now_ns().");
   register_sizes(m);
   register_processes(m);
   register_models(m);
@@ -110,7 +111,6 @@ void register_segment(py::module_& m) {
            }),
            py::kw_only(), "dispatchers"_a, "doors"_a);
 
-  SegmentClass segment(m, "Segment", "The mapped segment. Times are nanoseconds of now_ns().");
   segment
       .def(py::init([](int fd) {
              std::string error;
@@ -152,26 +152,20 @@ void register_segment(py::module_& m) {
           "device"_a, "Since this was made, up to the last step that has ended.")
       .def_property_readonly("missed", &BusyUnion::missed, "Steps that were not counted: `update` came too late.");
 
-  auto names = [&m](const char* name, auto& all) {
-    py::tuple out(std::size(all));
-    for (size_t i = 0; i < std::size(all); i++) out[i] = py::str(all[i]);
-    m.attr(name) = out;
-  };
-  names("STAGES", kStageNames);
-  names("METHODS", kMethodNames);
-  names("REJECTS", kRejectNames);
-  names("CLASSES", kClassNames);
-  names("IDLES", kIdleNames);
-  names("START_STAGES", kStartStageNames);
-  names("TRANSPORT_COUNTERS", kTransportNames);
-  py::class_<CounterRow>(m, "CounterRow", "A counter without labels; `metric` is empty where the page has none.")
-      .def_readonly("name", &CounterRow::name)
-      .def_readonly("metric", &CounterRow::metric)
+  add_tuple<py::str>(m, "STAGES", kStageNames);
+  add_tuple<py::str>(m, "METHODS", kMethodNames);
+  add_tuple<py::str>(m, "REJECTS", kRejectNames);
+  add_tuple<py::str>(m, "CLASSES", kClassNames);
+  add_tuple<py::str>(m, "IDLES", kIdleNames);
+  add_tuple<py::str>(m, "START_STAGES", kStartStageNames);
+  add_tuple<py::str>(m, "TRANSPORT_COUNTERS", kTransportNames);
+  py::class_<CounterRow>(m, "CounterRow", "A counter without labels.")
+      .def_readonly("name", &CounterRow::name, "A key of ProcessStats.counters.")
+      .def_readonly("metric", &CounterRow::metric,
+                    "Without fastqps_ and _total; empty: the metrics page has no such row.")
       .def_readonly("help", &CounterRow::help)
-      .def_readonly("scale", &CounterRow::scale);
-  py::tuple counters(std::size(kCounters));
-  for (size_t i = 0; i < std::size(kCounters); i++) counters[i] = kCounters[i];
-  m.attr("COUNTERS") = counters;
+      .def_readonly("scale", &CounterRow::scale, "From the counter's unit to the metric's.");
+  add_tuple<CounterRow>(m, "COUNTERS", kCounters);
   m.attr("DOORS_MAX") = kDoorsMax;
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;

@@ -139,7 +139,7 @@ class Step {
 };
 
 template <class T>
-py::array view(T* at, size_t n, py::handle owner) {
+py::array_t<T> view(const T* at, size_t n, py::handle owner) {
   return py::array_t<T>(py::ssize_t(n), at, owner);
 }
 
@@ -149,8 +149,9 @@ py::bytes ipc_export(Api& self, u64 pointer) {
   return {handle.bytes, sizeof handle.bytes};
 }
 
-u64 ipc_open(Api& self, const std::string& bytes) {
+u64 ipc_open(Api& self, const py::bytes& from) {
   CudaIpcHandle handle;
+  const std::string_view bytes = from;
   if (bytes.size() != sizeof handle.bytes) throw py::value_error("a CUDA IPC handle has 64 bytes");
   std::copy(bytes.begin(), bytes.end(), handle.bytes);
   void* pointer = nullptr;
@@ -311,7 +312,7 @@ void register_lane(py::module_& m) {
             const GraphShape shape = self->shape();
             return py::make_tuple(shape.max_tokens, shape.max_items);
           },
-          "(max_tokens, max_items) of the graph in which the step was launched last.")
+          "Of the graph in which the step was launched last: (max_tokens, max_items).")
       .def(
           "due_s", [](Step& self) { return double(self->due_ns()) * 1e-9; },
           "0 once the step is done, or nearly; else the seconds after which to look again.")
@@ -324,9 +325,10 @@ void register_cuda(py::module_& m) {
   static_assert(sizeof(DeviceStamps) == 16 && offsetof(DeviceStamps, end_ns) == 8);
   cuda_error = PyErr_NewExceptionWithDoc(
       "fastqps._core.CudaError",
-      "A call of the CUDA or HIP runtime failed. `call`: CUDA's name for it; `code`: what it returned, -1 "
-      "where there is no such call.",
+      "A call of the CUDA or HIP runtime failed. `call`: CUDA's name for it, also where the runtime is HIP; dlopen, "
+      "dlsym. `code`: what it returned; -1: it could not be called.",
       PyExc_RuntimeError, nullptr);
+  py::handle(cuda_error).attr("call") = "", py::handle(cuda_error).attr("code") = -1;  // their types, for stubs
   m.attr("CudaError") = py::handle(cuda_error);
   m.attr("STAMP_WORDS") = kStampWords;
   py::class_<EncodeLayout>(m, "EncodeLayout",

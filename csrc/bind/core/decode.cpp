@@ -34,7 +34,7 @@ Sampling sampling_of(const py::kwargs& options) {
 
 u8 flags_of(bool ignore_eos, bool logprobs) { return u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0)); }
 
-std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, const py::kwargs& options) {
+std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, const py::KWArgs<py::object>& options) {
   std::vector<i32> params(kAdmittedWords);
   fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0);
   return params;
@@ -54,7 +54,8 @@ class NamedBatch {
       throw py::value_error("the step has no room for a row of every sequence");
     batch_.begin(at(s));
   }
-  bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs, const py::kwargs& options) {
+  bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs,
+             const py::KWArgs<py::object>& options) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
@@ -65,14 +66,14 @@ class NamedBatch {
     kv_[user] = kv;
     return true;
   }
-  py::tuple seal(u32 s) {
+  auto seal(u32 s) {
     batch_.seal(at(s));
     return py::make_tuple(at(s).runs.size(), at(s).n_tokens, at(s).n_admitted);
   }
-  py::list retire(u32 s) {
-    py::list out;
+  std::vector<std::tuple<u64, u32, float, u32>> retire(u32 s) {
+    std::vector<std::tuple<u64, u32, float, u32>> out;
     batch_.retire(at(s), [&](u32 kv, u32, Token token) {
-      out.append(py::make_tuple(names_[kv], token.id, token.logprob, u32(token.finish)));
+      out.emplace_back(names_[kv], token.id, token.logprob, u32(token.finish));
       if (token.finish != Finish::kNot) kv_.erase(names_[kv]);
     });
     return out;
@@ -107,9 +108,9 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_LOGPROBS") = u32(kParamLogprobs);
   m.attr("PARAM_LOGIT_OPTIONS") = u32(kParamLogitOptions);
   m.attr("IDS_MAX") = IdList::kMax;
-  py::dict words;
+  py::typing::Dict<py::str, u32> words;  // the first word of each option's value
   each_param([&](const auto& row, u32 word) { words[py::str(row.name())] = word; });
-  m.attr("PARAM_WORDS") = words;
+  m.attr_with_type_hint<decltype(words)>("PARAM_WORDS") = words;
   m.def("sequence_params", &sequence_params, "kv"_a, py::kw_only(), "ignore_eos"_a = false, "logprobs"_a = false,
         "The parameters of a sequence, as a step's `admitted` has them, with the options that DecodeBatch takes.");
   py::class_<DecodeLayout>(m, "DecodeLayout",
@@ -135,7 +136,10 @@ void register_decode(py::module_& m) {
            "Adds a step's blocks by their addresses; returns its index.")
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
       .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "ignore_eos"_a = false,
-           "logprobs"_a = false, "Adds a prompt as a new sequence named `user`. False: no room for it in this step.")
+           "logprobs"_a = false,
+           "Adds a prompt as a new sequence named `user`, with options of Sampling in csrc/contract/options.h. False: "
+           "no "
+           "room for it in this step.")
       .def("seal", &NamedBatch::seal, "step"_a, "Completes a step: (runs, rows, new sequences).")
       .def("retire", &NamedBatch::retire, "step"_a,
            "The step has been computed: [(user, token, logprob, finish)] of all sequences that live; finish 0: it goes "

@@ -169,21 +169,22 @@ void register_load(py::module_& m) {
       .def_readonly("sum", &HistogramCounts::sum)
       .def_readonly("buckets", &HistogramCounts::buckets);
   py::class_<ProcessStats>(m, "ProcessStats", "Everything that one process counts.")
-      .def_readonly("stage", &ProcessStats::stage)
-      .def_readonly("class_wait", &ProcessStats::class_wait)
-      .def_readonly("request", &ProcessStats::request)
+      .def_readonly("stage", &ProcessStats::stage, "By STAGES; nanoseconds.")
+      .def_readonly("class_wait", &ProcessStats::class_wait, "By CLASSES; nanoseconds.")
+      .def_readonly("request", &ProcessStats::request, "By model and METHODS; nanoseconds.")
       .def_readonly("batch_items", &ProcessStats::batch_items)
       .def_readonly("batch_tokens", &ProcessStats::batch_tokens)
-      .def_readonly("requests", &ProcessStats::requests)
-      .def_readonly("items", &ProcessStats::items)
-      .def_readonly("failed_ns", &ProcessStats::failed_ns)
-      .def_readonly("answered_at_ns", &ProcessStats::answered_at_ns)
-      .def_readonly("rejected", &ProcessStats::rejected)
-      .def_readonly("expired", &ProcessStats::expired)
-      .def_readonly("idle_ns", &ProcessStats::idle_ns)
-      .def_readonly("transport", &ProcessStats::transport)
-      .def_readonly("start_ns", &ProcessStats::start_ns)
-      .def_readonly("counters", &ProcessStats::counters);
+      .def_readonly("requests", &ProcessStats::requests, "[MODELS_MAX, METHODS, codes]")
+      .def_readonly("items", &ProcessStats::items, "[MODELS_MAX, codes]")
+      .def_readonly("failed_ns", &ProcessStats::failed_ns,
+                    "By model: the part of the sums of `request` of failed calls.")
+      .def_readonly("answered_at_ns", &ProcessStats::answered_at_ns, "By model, by now_ns(); 0: no good answer yet.")
+      .def_readonly("rejected", &ProcessStats::rejected, "By REJECTS.")
+      .def_readonly("expired", &ProcessStats::expired, "By STAGES.")
+      .def_readonly("idle_ns", &ProcessStats::idle_ns, "By IDLES.")
+      .def_readonly("transport", &ProcessStats::transport, "By TRANSPORT_COUNTERS.")
+      .def_readonly("start_ns", &ProcessStats::start_ns, "By START_STAGES.")
+      .def_readonly("counters", &ProcessStats::counters, "By the names in COUNTERS.");
   py::class_<LoadMeans>(m, "LoadMeans", "Means over one window: rates per second, shares of 1, and by model the waits.")
       .def_property_readonly("seconds", &mean<&Load::seconds>)
       .def_property_readonly("asked", &mean<&Load::asked>)
@@ -194,8 +195,8 @@ void register_load(py::module_& m) {
       .def_property_readonly("dispatcher", &mean<&Load::dispatcher>)
       .def_property_readonly("frontdoor", &mean<&Load::frontdoor>)
       .def_property_readonly("device", &mean<&Load::device>)
-      .def_readonly("queue_wait_s", &LoadMeans::queue_wait_s)
-      .def_readonly("step_s", &LoadMeans::step_s);
+      .def_readonly("queue_wait_s", &LoadMeans::queue_wait_s, "The p95, by model.")
+      .def_readonly("step_s", &LoadMeans::step_s, "By model.");
 }
 
 void register_load_window(py::module_& m) {

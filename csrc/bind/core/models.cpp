@@ -124,19 +124,26 @@ RouteView route(const SegmentHandle& self, u32 i) {
 
 }  // namespace
 
+using StepsName = py::typing::Literal<"'encode'", "'decode'">;
+using FormName = py::typing::Literal<"'vector'", "'labels'", "'sparse'", "'tokens'">;
+
 void register_models(py::module_& m) {
   py::class_<TaskTraits>(m, "TaskTraits", "What there is to ask of a task; a row of csrc/contract/task.h.")
       .def_readonly("name", &TaskTraits::name)
-      .def_readonly("does", &TaskTraits::does)
-      .def_readonly("by_token", &TaskTraits::by_token)
-      .def_readonly("spans", &TaskTraits::spans)
-      .def_property_readonly("number", [](const TaskTraits& task) { return u32(task.task) + 1; })
-      .def_property_readonly("steps", [](const TaskTraits& task) { return kStepKindNames[u32(task.steps)]; })
-      .def_property_readonly("form", [](const TaskTraits& task) { return kAnswerFormNames[u32(task.form)]; })
-      .def_property_readonly("takes_pairs", [](const TaskTraits& task) { return !task.one_text; });
-  py::dict tasks;
+      .def_readonly("does", &TaskTraits::does, "Of a model, in messages: 'minilm' embeds texts.")
+      .def_readonly("by_token", &TaskTraits::by_token, "An output row for each token, not one for each item.")
+      .def_readonly("spans", &TaskTraits::spans, "Answers name places in a text.")
+      .def_property_readonly(
+          "number", [](const TaskTraits& task) { return u32(task.task) + 1; }, "Of fastqps.v1.Task.")
+      .def_property_readonly("steps",
+                             [](const TaskTraits& task) { return one_of<StepsName>(kStepKindNames[u32(task.steps)]); })
+      .def_property_readonly("form",
+                             [](const TaskTraits& task) { return one_of<FormName>(kAnswerFormNames[u32(task.form)]); })
+      .def_property_readonly(
+          "takes_pairs", [](const TaskTraits& task) { return !task.one_text; }, "An item may be a pair of texts.");
+  py::typing::Dict<py::str, TaskTraits> tasks;
   for (const TaskTraits& task : kTasks) tasks[task.name] = task;
-  m.attr("TASKS") = tasks;
+  m.attr_with_type_hint<decltype(tasks)>("TASKS") = tasks;
   m.def(
       "answer_bytes",
       [](const TaskTraits& task, u32 dimensions, u32 max_input_tokens, u32 max_output_tokens) {
@@ -149,8 +156,8 @@ void register_models(py::module_& m) {
       .def_readonly("serving", &ModelView::serving)
       .def_readonly("ready", &ModelView::ready);
   py::class_<RouteView>(m, "RouteView", "One generation of a model at one moment.")
-      .def_readonly("state", &RouteView::state)
-      .def_readonly("dispatchers", &RouteView::dispatchers)
+      .def_readonly("state", &RouteView::state, "empty, warming, serving or draining.")
+      .def_readonly("dispatchers", &RouteView::dispatchers, "One bit each.")
       .def_readonly("generation", &RouteView::generation)
       .def_readonly("dimensions", &RouteView::dimensions)
       .def_readonly("max_input_tokens", &RouteView::max_input_tokens)
@@ -162,7 +169,7 @@ void register_models(py::module_& m) {
       .def_readonly("max_output_tokens", &RouteView::max_output_tokens)
       .def_readonly("prefix_tokens", &RouteView::prefix_tokens)
       .def_readonly("cache_slots", &RouteView::cache_slots)
-      .def_readonly("lanes", &RouteView::lanes)
+      .def_readonly("lanes", &RouteView::lanes, "0: all.")
       .def_readonly("async_steps", &RouteView::async_steps)
       .def_readonly("version", &RouteView::version);
 }
@@ -177,7 +184,8 @@ void define_models(SegmentClass& segment) {
           "i"_a, "name"_a)
       .def("model", &model, "i"_a)
       .def("set_route", &set_route, "i"_a, "generation"_a, "card"_a, py::kw_only(), "max_queue_items"_a,
-           "max_batch_items"_a, "max_batch_tokens"_a, "max_batch_delay_ns"_a, "cache_slots"_a)
+           "max_batch_items"_a, "max_batch_tokens"_a, "max_batch_delay_ns"_a, "cache_slots"_a,
+           "card: ModelCard.to_json().")
       .def("route", &route, "i"_a)
       .def(
           "set_batch_limits",

@@ -1,6 +1,9 @@
 // The rows of contract/options.h for Python.
 #include "contract/options.h"
 
+#include <pybind11/stl.h>
+#include <pybind11/typing.h>
+
 #include <vector>
 
 #include "bind/bind.h"
@@ -17,7 +20,7 @@ struct OptionRow {
   double high;
   bool above_zero;
   u8 traits;
-  const char* checkpoint;
+  std::optional<std::string_view> checkpoint;
 
   std::string_view name() const { return std::string_view(path).substr(std::string_view(path).find('.') + 1); }
   template <OptionTrait trait>
@@ -39,29 +42,29 @@ constexpr const char* kind_of(TextCount) { return "texts"; }
 
 void register_options(py::module_& m) {
   py::class_<OptionRow>(m, "OptionRow", "An option of requests; see csrc/contract/options.h.")
-      .def_readonly("path", &OptionRow::path)
+      .def_readonly("path", &OptionRow::path, "generate. or output., and the name.")
       .def_property_readonly("name", &OptionRow::name)
-      .def_readonly("number", &OptionRow::number)
-      .def_readonly("kind", &OptionRow::kind)
-      .def_readonly("high", &OptionRow::high)
-      .def_readonly("above_zero", &OptionRow::above_zero)
-      .def_readonly("checkpoint", &OptionRow::checkpoint)
-      .def_property_readonly("optional", &OptionRow::is<kOptional>)
+      .def_readonly("number", &OptionRow::number, "In the .proto.")
+      .def_readonly("kind", &OptionRow::kind, "uint32, uint64, enum, float, bool, ids or texts.")
+      .def_readonly("high", &OptionRow::high, "The most that it can be, or how many; inf: no limit.")
+      .def_readonly("above_zero", &OptionRow::above_zero, "0 is below its range, too.")
+      .def_readonly("checkpoint", &OptionRow::checkpoint,
+                    "The member of LogitOptions whose value holds where a request gives none.")
+      .def_property_readonly("optional", &OptionRow::is<kOptional>, "As in the .proto.")
       .def_property_readonly("zero_is_absent", &OptionRow::is<kZeroIsAbsent>)
-      .def_property_readonly("by_name", &OptionRow::is<kByName>)
-      .def_property_readonly("all_is_minus_one", &OptionRow::is<kAllIsMinusOne>)
-      .def_property_readonly("changes_logits", &OptionRow::is<kChangesLogits>);
+      .def_property_readonly("by_name", &OptionRow::is<kByName>,
+                             "OpenAI's API and the Open Inference Protocol take it.")
+      .def_property_readonly("all_is_minus_one", &OptionRow::is<kAllIsMinusOne>, "These take -1 for 0.")
+      .def_property_readonly("changes_logits", &OptionRow::is<kChangesLogits>, "Any value but the default does.");
   std::vector<OptionRow> rows;
   const auto add = [&rows](const auto& row) {
     const typename std::decay_t<decltype(row)>::Value value{};
-    rows.push_back(
-        {row.path, row.number, kind_of(value), row.range.high, row.range.above_zero, row.traits, row.checkpoint});
+    rows.push_back({row.path, row.number, kind_of(value), row.range.high, row.range.above_zero, row.traits,
+                    row.checkpoint ? std::optional<std::string_view>(row.checkpoint) : std::nullopt});
   };
   each_option(kGenerateOptions, add);
   each_option(kOutputOptions, add);
-  py::tuple options(rows.size());
-  for (size_t i = 0; i < rows.size(); i++) options[i] = rows[i];
-  m.attr("OPTIONS") = options;
+  m.attr_with_type_hint<py::typing::Tuple<OptionRow, py::ellipsis>>("OPTIONS") = py::tuple(py::cast(rows));
 }
 
 }  // namespace fastqps::bind

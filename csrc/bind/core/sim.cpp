@@ -30,21 +30,23 @@ struct SimStream {
   u64 end_ns = 0;  // of its newest step
 };
 
-py::tuple launch(SimStream& self, u32 tokens, u32 items) {
+std::pair<u64, u64> launch(SimStream& self, u32 tokens, u32 items) {
   SimDevice& device = *self.device;
   burn_cpu(device.launch_ns);  // with the GIL, as a real launch from Python
   const auto [start, end] = device.timeline.reserve(now_ns(), self.end_ns, device.cost.of(tokens, items));
   self.end_ns = end;
-  return py::make_tuple(start, end);
+  return {start, end};
 }
 
 }  // namespace
 
 void register_sim(py::module_& m) {
+  py::class_<SimStream>(m, "SimStream", "Steps of a modelled device that run one behind the other.")
+      .def("launch", &launch, "tokens"_a, "items"_a, "Pays for the launch; (start, end) of the step, in ns.");
   py::class_<SimDevice, std::shared_ptr<SimDevice>>(
       m, "SimDevice", "A modelled device, as this process sees it; see csrc/step/sim/sim_timeline.h.")
       .def(py::init([](double fixed_ns, double overlap, Points tokens, Points items, u64 launch_ns,
-                       const SegmentHandle* segment, u32 index) {
+                       std::optional<SegmentHandle> segment, u32 index) {
              if (segment && index >= segment->segment.sizes().devices) throw py::index_error();
              return std::make_shared<SimDevice>(SimCost{fixed_ns, overlap, {std::move(tokens)}, {std::move(items)}},
                                                 launch_ns,
@@ -60,8 +62,6 @@ void register_sim(py::module_& m) {
             return step.shared_ns + step.hidden_ns;
           },
           "tokens"_a, "items"_a, "How long a step takes that has the device for itself.");
-  py::class_<SimStream>(m, "SimStream", "Steps of a modelled device that run one behind the other.")
-      .def("launch", &launch, "tokens"_a, "items"_a, "Pays for the launch; (start, end) of the step, in ns.");
   m.def(
       "wait_until",
       [](u64 ns) {

@@ -60,13 +60,13 @@ void register_stepper(py::module_& m) {
       "A dispatcher's moves around its device, of any kind of steps; see csrc/step/stepper.h. One thread.")
       .def(
           "gather",
-          [](Handle& self, double timeout_s) -> py::object {
+          [](Handle& self, double timeout_s) {
             i32 found;
             {
               py::gil_scoped_release nogil;
               found = self.stepper().gather(nanoseconds(timeout_s));
             }
-            return found == kNothing ? py::object(py::none()) : py::int_(found);
+            return found == kNothing ? std::nullopt : std::optional(found);
           },
           "timeout_s"_a,
           "The number of a step that holds items, as soon as there is one; None: not within the time, or a lane rang; "

@@ -1,10 +1,11 @@
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <variant>
 
 #include "bind/bind.h"
 #include "text/load/detokenizer.h"
@@ -27,8 +28,14 @@ std::string_view utf8(const py::handle& text) {
   return {bytes, static_cast<std::size_t>(size)};
 }
 
-py::list to_list(const u32* ids, u32 n) {
-  py::list out(n);
+using Ids = py::typing::List<u32>;
+// (ids, ids that the whole has, ids with type id 0)
+using EncodedItem = std::tuple<Ids, u32, u32>;
+// (start, end, continues its word); nothing: a special token.
+using Span = std::optional<std::tuple<u32, u32, bool>>;
+
+Ids to_list(const u32* ids, u32 n) {
+  Ids out(n);
   for (u32 i = 0; i < n; ++i) PyList_SET_ITEM(out.ptr(), i, PyLong_FromUnsignedLong(ids[i]));
   return out;
 }
@@ -42,20 +49,20 @@ class NativeTokenizer {
     if (!tokenizer_) throw py::value_error(why);
   }
 
-  py::list encode(const py::str& text, std::optional<u32> max_tokens) {
+  Ids encode(const py::str& text, std::optional<u32> max_tokens) {
     const std::string_view bytes = utf8(text);
     const std::lock_guard lock(mutex_);
     return to_list(ids_.data(), encode_one(bytes, max_tokens).n_tokens);
   }
 
-  py::tuple encode_pair(const py::str& first, const py::str& second, std::optional<u32> max_tokens) {
+  std::pair<Ids, u32> encode_pair(const py::str& first, const py::str& second, std::optional<u32> max_tokens) {
     const std::string_view a = utf8(first), b = utf8(second);
     const std::lock_guard lock(mutex_);
     const text::Encoded done = encode_two(a, b, max_tokens);
-    return py::make_tuple(to_list(ids_.data(), done.n_tokens), done.first_len);
+    return {to_list(ids_.data(), done.n_tokens), done.first_len};
   }
 
-  py::list encode_batch(const std::vector<py::str>& texts, std::optional<u32> max_tokens) {
+  py::typing::List<Ids> encode_batch(const std::vector<py::str>& texts, std::optional<u32> max_tokens) {
     std::vector<std::string_view> bytes;
     std::size_t n_bytes = 0;
     for (const py::str& text : texts) n_bytes += bytes.emplace_back(utf8(text)).size();
@@ -66,33 +73,30 @@ class NativeTokenizer {
       const py::gil_scoped_release released;
       encode_all(bytes, max_tokens, ids, lengths);
     }
-    py::list out(texts.size());
+    py::typing::List<Ids> out(texts.size());
     const u32* at = ids.data();
     for (std::size_t i = 0; i < lengths.size(); at += lengths[i++]) out[i] = to_list(at, lengths[i]);
     return out;
   }
 
-  // A str or a pair of them each: (ids, ids that the whole has, ids with type id 0).
-  py::list encode_items(const py::sequence& items, std::optional<u32> max_tokens, const std::string& name) {
+  using Item = std::variant<py::str, std::pair<py::str, py::str>>;
+  std::vector<EncodedItem> encode_items(const std::vector<Item>& items, std::optional<u32> max_tokens,
+                                        const std::string& name) {
     const std::optional<text::Cut> cut = text::cut_named(name);
     if (!cut) throw py::value_error("cut: must be counted, longest or first");
-    py::list out;
+    std::vector<EncodedItem> out;
+    out.reserve(items.size());
     const std::lock_guard lock(mutex_);
-    for (const py::handle item : items) {
-      text::Encoded done;
-      if (py::isinstance<py::str>(item)) {
-        done = encode_one(utf8(item), max_tokens, *cut);
-      } else {
-        const auto [first, second] = item.cast<std::pair<py::str, py::str>>();
-        done = encode_two(utf8(first), utf8(second), max_tokens, *cut);
-      }
-      out.append(py::make_tuple(to_list(ids_.data(), done.n_tokens), done.n_total, done.first_len));
+    for (const Item& item : items) {
+      const auto* const pair = std::get_if<1>(&item);
+      const text::Encoded done = pair ? encode_two(utf8(pair->first), utf8(pair->second), max_tokens, *cut)
+                                      : encode_one(utf8(std::get<0>(item)), max_tokens, *cut);
+      out.emplace_back(to_list(ids_.data(), done.n_tokens), done.n_total, done.first_len);
     }
     return out;
   }
 
-  // (ids, ids that the whole text has, spans as (start, end, continues its word), or None for a special token).
-  py::tuple encode_spans(const py::str& text, std::optional<u32> max_tokens) {
+  std::tuple<Ids, u32, std::vector<Span>> encode_spans(const py::str& text, std::optional<u32> max_tokens) {
     const std::string_view bytes = utf8(text);
     const std::lock_guard lock(mutex_);
     std::vector<text::TokenSpan> spans;
@@ -100,14 +104,11 @@ class NativeTokenizer {
       return tokenizer_->encode_spans(bytes, ids_.data(), room, spans, how);
     };
     const text::Encoded done = with_room(bytes.size(), false, max_tokens, text::Cut::kCounted, run);
-    py::list found;
-    for (const text::TokenSpan& span : spans) {
-      if (span.begin == text::kNoPart.begin)
-        found.append(py::none());
-      else
-        found.append(py::make_tuple(span.begin, span.end, bool(span.continues_word)));
-    }
-    return py::make_tuple(to_list(ids_.data(), done.n_tokens), done.n_total, found);
+    std::vector<Span> found(spans.size());
+    for (size_t i = 0; i < spans.size(); i++)
+      if (spans[i].begin != text::kNoPart.begin)
+        found[i].emplace(spans[i].begin, spans[i].end, bool(spans[i].continues_word));
+    return {to_list(ids_.data(), done.n_tokens), done.n_total, std::move(found)};
   }
 
   const text::Tokenizer& of() const { return *tokenizer_; }
@@ -241,8 +242,11 @@ void register_text(py::module_& m) {
       .def_property_readonly("second_type_id", [](const NativeTokenizer& self) { return self.of().second_type_id(); })
       .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
       .def_property_readonly("file_truncation", &file_truncation,
-                             "(max_tokens, stride) that the file asks for, or None");
+                             "What the file asks for: (max_tokens, stride), or None.");
 
+  py::class_<DetokenizerStream>(m, "DetokenizerStream")
+      .def("append", &DetokenizerStream::append, "ids"_a, "The text that the next ids complete.")
+      .def("finish", &DetokenizerStream::finish, "U+FFFD where the text ends within a character; begins anew.");
   py::class_<NativeDetokenizer>(m, "Detokenizer", "Ids to text in C++, without special tokens.")
       .def(py::init<const std::string&>(), "source"_a,
            "Path or content of a tokenizer.json. ValueError with the reason when its decoder is not native.")
@@ -254,9 +258,6 @@ void register_text(py::module_& m) {
       .def(
           "stream", [](const NativeDetokenizer& self) { return DetokenizerStream(self); },
           "A text that grows by ids, given out in whole characters.");
-  py::class_<DetokenizerStream>(m, "DetokenizerStream")
-      .def("append", &DetokenizerStream::append, "ids"_a, "The text that the next ids complete.")
-      .def("finish", &DetokenizerStream::finish, "U+FFFD where the text ends within a character; begins anew.");
 
   py::class_<text::StopStrings>(m, "StopStrings", "Where a text that comes in pieces first contains a stop string.")
       .def(py::init(&make_stops), "strings"_a, "ValueError where there are too many, or one is empty or too long.")

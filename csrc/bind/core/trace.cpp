@@ -37,13 +37,15 @@ std::vector<TraceRecord> take_traces(const SegmentHandle& s, u32 door, u32 most)
 
 void register_trace(py::module_& m) {
   using R = TraceRecord;
-  py::class_<R>(m, "TraceRecord", "A call that has ended, or an item of one that has many.")
+  py::class_<R>(m, "TraceRecord", "A call that has ended, or an item of one that has many. -1: no such thing is known.")
       .def_property_readonly("is_item", [](const R& r) { return r.kind == TraceKind::kItem; })
       .def_property_readonly("trace_id", [](const R& r) { return id(r.trace_id, sizeof r.trace_id); })
-      .def_property_readonly("parent_id", [](const R& r) { return id(r.parent_id, sizeof r.parent_id); })
+      .def_property_readonly(
+          "parent_id", [](const R& r) { return id(r.parent_id, sizeof r.parent_id); }, "All 0: no parent.")
       .def_property_readonly("span_id", [](const R& r) { return id(r.span_id, sizeof r.span_id); })
       .def_property_readonly(
-          "state", [](const R& r) { return py::bytes(r.state, std::min<size_t>(r.state_bytes, kTraceStateBytes)); })
+          "state", [](const R& r) { return py::bytes(r.state, std::min<size_t>(r.state_bytes, kTraceStateBytes)); },
+          "The client's tracestate.")
       .def_readonly("method", &R::method)
       .def_readonly("code", &R::code)
       .def_property_readonly("model", [](const R& r) { return known(r.model); })
@@ -51,8 +53,10 @@ void register_trace(py::module_& m) {
       .def_readonly("items", &R::items)
       .def_readonly("input_tokens", &R::input_tokens)
       .def_readonly("output_tokens", &R::output_tokens)
-      .def_readonly("batch_items", &R::batch_items)
-      .def_property_readonly("at_ns", [](const R& r) { return std::to_array(r.at_ns); });
+      .def_readonly("batch_items", &R::batch_items, "In the item's batch; 0: not known.")
+      .def_property_readonly(
+          "at_ns", [](const R& r) { return std::vector(std::begin(r.at_ns), std::end(r.at_ns)); },
+          "Stage k from at_ns[k] to at_ns[k + 1], by now_ns(); 0: it was not reached.");
   m.def("take_traces", &take_traces, "segment"_a, "door"_a, "most"_a,
         "The oldest records of a front door, taken away.");
   m.def(

@@ -79,9 +79,13 @@ void define_upstreams(SegmentClass& segment) {
 void register_upstreams(py::module_& m) {
   py::class_<UpstreamReading>(m, "UpstreamReading", "A server that a dispatcher of an edge sends to.")
       .def_readonly("row", &UpstreamReading::row)
-      .def_property_readonly("name", [](const UpstreamReading& self) { return text(self.name); })
-      .def_property_readonly("reason", [](const UpstreamReading& self) { return text(self.reason); })
-      .def_property_readonly("state", [](const UpstreamReading& self) { return self.state; })
+      .def_property_readonly(
+          "name", [](const UpstreamReading& self) { return text(self.name); }, "HOST:PORT.")
+      .def_property_readonly(
+          "reason", [](const UpstreamReading& self) { return text(self.reason); },
+          "Of a state in which nothing is sent.")
+      .def_property_readonly(
+          "state", [](const UpstreamReading& self) { return self.state; }, "One of UPSTREAM_STATES.")
       .def_readonly("in_flight", &UpstreamReading::in_flight)
       .def_readonly("window", &UpstreamReading::window)
       .def_readonly("utilization_thousandth", &UpstreamReading::utilization_thousandth)
@@ -89,7 +93,7 @@ void register_upstreams(py::module_& m) {
       .def_readonly("running", &UpstreamReading::running)
       .def_readonly("rtt_ns", &UpstreamReading::rtt_ns)
       .def_readonly("heard_ns", &UpstreamReading::heard_ns)
-      .def_readonly("sent", &UpstreamReading::sent)
+      .def_readonly("sent", &UpstreamReading::sent, "Items, as the following ones, since the row has its name.")
       .def_readonly("answered", &UpstreamReading::answered)
       .def_readonly("refused", &UpstreamReading::refused)
       .def_readonly("lost", &UpstreamReading::lost)
@@ -104,7 +108,7 @@ void register_upstreams(py::module_& m) {
       .def_readonly("device", &UpstreamTotals::device);
   py::tuple states(std::size(kUpstreamStateNames) - 1);
   for (size_t i = 1; i < std::size(kUpstreamStateNames); i++) states[i - 1] = py::str(kUpstreamStateNames[i]);
-  m.attr("UPSTREAM_STATES") = states;
+  m.attr_with_type_hint<py::typing::Tuple<py::str, py::ellipsis>>("UPSTREAM_STATES") = states;
 }
 
 }  // namespace fastqps::bind

@@ -18,7 +18,7 @@ namespace {
 using edge::EdgeDispatcher;
 using edge::EdgeOptions;
 using edge::Target;
-using Pem = std::tuple<std::string, std::string, std::string>;
+using Pem = std::tuple<py::bytes, py::bytes, py::bytes>;  // authorities, certificate, key
 
 // Keeps alive what the dispatcher refers to.
 struct EdgeHandle {
@@ -112,9 +112,11 @@ void register_edge(py::module_& m) {
           "news", [](EdgeHandle& self) { return self.own.take_news(); }, "Lines for the log since the last call.");
   using edge::ProbeAnswer;
   py::class_<ProbeAnswer>(m, "ProbeAnswer", "What a server has said to an edge that asked it once.")
-      .def_property_readonly("state", [](const ProbeAnswer& a) { return kUpstreamStateNames[u32(a.state)]; })
-      .def_readonly("reason", &ProbeAnswer::reason)
-      .def_readonly("server", &ProbeAnswer::server)
+      .def_property_readonly(
+          "state", [](const ProbeAnswer& a) { return kUpstreamStateNames[u32(a.state)]; },
+          "One of UPSTREAM_STATES; serving: it would take an edge's items.")
+      .def_readonly("reason", &ProbeAnswer::reason, "Of any other state.")
+      .def_readonly("server", &ProbeAnswer::server, "Its version of fastqps.")
       .def_readonly("max_input_tokens", &ProbeAnswer::max_input_tokens)
       .def_readonly("max_output_tokens", &ProbeAnswer::max_output_tokens)
       .def_readonly("max_inflight", &ProbeAnswer::max_inflight)

@@ -27,8 +27,8 @@ using namespace fastqps::transport;
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
 // Text of a client, which may be anything: bytes that are not UTF-8 become U+FFFD.
-py::object text_of(const std::string& bytes) {
-  return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
+py::str text_of(const std::string& bytes) {
+  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }
 
 // One front door: segment, service and loop, in the order in which they need one another.
@@ -39,9 +39,8 @@ class Door {
         segment_(handle.segment),
         fds_(wake),
         service_(segment_, &fds_, service::PredictOptions{.door = index, .settings = settings_}),
-        methods_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
+        methods_(service_, kBuiltVersion) {
     methods_.add_all();
-    service_.add_protocol(methods_);
     loop_ = std::make_unique<transport::FrontDoor>(
         service_, transport::Limits{.settings = settings_},
         transport::LoopFds{.listener = settings_.listener_fd,
@@ -98,20 +97,21 @@ class Door {
   }
 
   // PEM texts. Before run(), or at any time from another thread: for connections that begin from then on.
-  void set_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
+  void set_tls(const py::bytes& certificate, const py::bytes& key, const py::bytes& client_ca) {
     std::shared_ptr<transport::TlsContext> made;
     transport::TlsFault fault;
+    const transport::TlsPem pem{certificate, key, client_ca};
     {
       py::gil_scoped_release nogil;
-      made = transport::TlsContext::make({certificate, key, client_ca}, transport::TlsContext::Dates::kIgnored, &fault);
+      made = transport::TlsContext::make(pem, transport::TlsContext::Dates::kIgnored, &fault);
     }
     if (!made) throw py::value_error(fault.text);
     loop_->set_tls(std::move(made));
   }
   // SHA-256 digests; for calls that begin from then on. Empty: calls need none.
-  void set_tokens(const std::vector<std::string>& digests) {
+  void set_tokens(const std::vector<py::bytes>& digests) {
     std::vector<transport::Tokens::Digest> found;
-    for (const std::string& digest : digests) {
+    for (const std::string_view digest : digests) {
       if (digest.size() != sizeof(transport::Tokens::Digest)) throw py::value_error("a digest has 32 bytes");
       std::memcpy(found.emplace_back().data(), digest.data(), digest.size());
     }
@@ -153,45 +153,54 @@ class Door {
   }
   void stop() { loop_->stop(); }
 
-  py::object next_rare(int timeout_ms) {
+  using RareId = std::pair<u32, u32>;
+  using RareHttp = std::pair<py::str, std::vector<py::str>>;  // query and parameters
+  // (call, method, event, message, half closed, of plain HTTP)
+  using Rare = std::tuple<RareId, u16, int, py::bytes, bool, std::optional<RareHttp>>;
+  std::optional<Rare> next_rare(int timeout_ms) {
     std::optional<transport::RareCall> call;
     {
       py::gil_scoped_release nogil;
       call = loop_->grpc.rare.queue().pop(timeout_ms);
     }
-    if (!call) return py::none();
-    py::object http = py::none();
+    if (!call) return std::nullopt;
+    std::optional<RareHttp> http;
     if (call->http) {
-      py::list parameters;
-      for (const std::string& parameter : call->http->parameters) parameters.append(text_of(parameter));
-      http = py::make_tuple(text_of(call->http->query), parameters);
+      http.emplace(text_of(call->http->query), std::vector<py::str>());
+      for (const std::string& parameter : call->http->parameters) http->second.push_back(text_of(parameter));
     }
-    return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
-                          py::bytes(call->message), call->half_closed, http);
+    return Rare{RareId{call->call.index, call->call.generation},
+                call->method,
+                int(call->event),
+                py::bytes(call->message),
+                call->half_closed,
+                std::move(http)};
   }
-  void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
-                   const std::string& status) {
+  void answer_rare(RareId call, std::optional<py::bytes> message, bool last, int code, const std::string& status) {
     loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
-  void answer_rare_route(std::pair<u32, u32> call, std::string body, u16 status, const std::string& content_type) {
+  void answer_rare_route(RareId call, const py::bytes& body, u16 status, const std::string& content_type) {
     transport::HttpReply reply{.status = status};
     if (!transport::find_content_type(content_type, &reply.type))
       throw py::value_error("no content type " + content_type);
-    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::string(body), true, StatusCode::kOk, {}, reply});
   }
 
-  py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
+  // (slot, route, connection, tokens_max, cut, first, second)
+  using CutName = py::typing::Literal<"'counted'", "'longest'", "'first'">;
+  using TextJob = std::tuple<u32, u32, u64, u32, CutName, std::string, std::optional<std::string>>;
+  std::vector<TextJob> next_texts(bool long_ones, size_t most, int timeout_ms) {
     std::vector<service::TokenizeJob> jobs;
     {
       py::gil_scoped_release nogil;
       jobs = service_.tokenize_queue().pop(most, timeout_ms,
                                            long_ones ? service::TextLane::kLong : service::TextLane::kUsual);
     }
-    py::list out;
+    std::vector<TextJob> out;
     for (auto& job : jobs)
-      out.append(py::make_tuple(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.tokens_max,
-                                text::name_of(job.cut), job.first,
-                                job.pair ? py::object(py::str(job.second)) : py::none()));
+      out.emplace_back(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.tokens_max,
+                       one_of<CutName>(text::name_of(job.cut)), std::move(job.first),
+                       job.pair ? std::optional(std::move(job.second)) : std::nullopt);
     return out;
   }
   // A text as next_texts() gave it waits again, among the long ones.
@@ -255,7 +264,7 @@ std::unique_ptr<Door> make_door(const SegmentHandle& segment, const WakeFds& wak
 }
 
 // When the certificate expires, in seconds since 1970, of PEM texts that a door could serve with.
-i64 check_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
+i64 check_tls(const py::bytes& certificate, const py::bytes& key, const py::bytes& client_ca) {
   transport::TlsFault fault;
   const auto made =
       transport::TlsContext::make({certificate, key, client_ca}, transport::TlsContext::Dates::kChecked, &fault);
@@ -270,17 +279,18 @@ i64 check_tls(const std::string& certificate, const std::string& key, const std:
 
 PYBIND11_MODULE(_front, m) {
   fastqps::bind::check_identity("_front");
+  py::module_::import("fastqps._core");  // Segment and WakeFds
   using fastqps::u32, fastqps::u64;
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
       .def(py::init(&fastqps::bind::make_door), "segment"_a, "wake_fds"_a, "index"_a, "settings"_a,
-           "settings: JSON of what csrc/contract/settings.h lists.")
+           "settings: JSON of what csrc/contract/settings.h lists, DoorSettings.native.")
       .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
       .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, py::kw_only(), "tokenizer"_a,
-           "special_tokens"_a, "external"_a, "detokenizer"_a, "specials"_a)
+           "special_tokens"_a, "external"_a, "detokenizer"_a, "specials"_a, "card: ModelCard.to_json().")
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

@@ -127,8 +127,8 @@ struct Response {
 
   explicit Response(const py::dict& in) {
     view.request_id = in["request_id"].cast<u64>();
-    if (in.contains("embedding")) read_embedding(in["embedding"]);
-    if (in.contains("multi")) read_multi(in["multi"]);
+    if (in.contains("embedding")) read_vectors(Output::kEmbedding, in["embedding"]);
+    if (in.contains("multi")) read_vectors(Output::kMulti, in["multi"]);
     if (in.contains("classification")) read_labels(in["classification"]);
     if (in.contains("generation")) read_generation(in["generation"]);
     if (in.contains("sparse")) read_sparse(in["sparse"]);
@@ -153,11 +153,12 @@ struct Response {
   Response(const Response&) = delete;
 
  private:
-  void read_embedding(const py::handle& in) {
+  void read_vectors(Output output, const py::handle& in) {
     i32 dtype;
-    std::tie(floats, raw, dtype) = in.cast<std::tuple<std::vector<float>, std::string, i32>>();
-    view.output = Output::kEmbedding;
-    view.embedding = {floats, {reinterpret_cast<const u8*>(raw.data()), raw.size()}, DType(dtype)};
+    u32 dimensions;
+    std::tie(floats, raw, dtype, dimensions) = in.cast<std::tuple<std::vector<float>, std::string, i32, u32>>();
+    view.output = output;
+    view.embedding = {floats, {reinterpret_cast<const u8*>(raw.data()), raw.size()}, DType(dtype), dimensions};
   }
   void read_labels(const py::handle& in) {
     for (const auto& [name, score, index] : in.cast<std::vector<std::tuple<std::string, float, u32>>>())
@@ -176,13 +177,6 @@ struct Response {
     std::tie(ids, floats, active) = in.cast<std::tuple<std::vector<u32>, std::vector<float>, u32>>();
     view.output = Output::kSparse;
     view.sparse = {ids, floats, active};
-  }
-  void read_multi(const py::handle& in) {
-    u32 dimensions;
-    i32 dtype;
-    std::tie(floats, raw, dtype, dimensions) = in.cast<std::tuple<std::vector<float>, std::string, i32, u32>>();
-    view.output = Output::kMulti;
-    view.embedding = {floats, {reinterpret_cast<const u8*>(raw.data()), raw.size()}, DType(dtype), dimensions};
   }
   void read_generation(const py::handle& in) {
     i32 reason;

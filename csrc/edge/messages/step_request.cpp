@@ -13,89 +13,61 @@ namespace {
 using HelloFields = Fields<Field<1, Varint, &StepHello::protocol>, Field<2, Text, &StepHello::model>,
                            Field<3, Text, &StepHello::version>>;
 
-// ---- a Sampling: the fields of GenerateOptions whose values differ from the defaults, by the types of the values
-
-template <std::integral T>
-size_t value_size(T value) {
-  return 1 + varint_size(value);
-}
-size_t value_size(float) { return 5; }
-size_t value_size(const IdList& list) {
-  size_t sum = 0;
-  for (const u32 id : list.all()) sum += value_size(id);
-  return sum;
-}
-template <std::integral T>
-void write_value(WireWriter& out, u32 number, T value) {
-  out.varint(varint_tag(number)), out.varint(value);
-}
-void write_value(WireWriter& out, u32 number, float value) {
-  out.varint(fixed32_tag(number));
-  out.raw(&value, sizeof value);
-}
-void write_value(WireWriter& out, u32 number, const IdList& list) {
-  for (const u32 id : list.all()) write_value(out, number, id);
-}
-template <std::integral T>
-bool differ(T a, T b) {
-  return a != b;
-}
-bool differ(float a, float b) { return std::bit_cast<u32>(a) != std::bit_cast<u32>(b); }
-bool differ(const IdList& a, const IdList&) { return a.count; }
-
-// Calls f(number, value) for each of these fields.
-template <class F>
-void each_field(const Sampling& sampling, F f) {
-  constexpr Sampling kDefault;
-  each_option(kSamplingOptions, [&](const auto& row) {
-    if (differ(sampling.*row.member, kDefault.*row.member)) f(row.number, sampling.*row.member);
-  });
-}
-size_t sampling_size(const Sampling& sampling) {
-  size_t sum = 0;
-  each_field(sampling, [&](u32, const auto& value) { sum += value_size(value); });
-  return sum;
-}
-
-// Each of them, the empty ones, too.
-struct Texts {
-  static constexpr WireType kType = WireType::kLength;
-  static size_t size(const std::vector<std::string>& texts) {
+// A Sampling: the fields of GenerateOptions whose values differ from the defaults.
+struct SamplingFields : OptionFields<kSamplingOptions> {
+  static size_t size(const Sampling& sampling) {
     size_t sum = 0;
-    for (const std::string& text : texts) sum += delimited_size(text.size());
+    each_field(sampling, [&](u32, const auto& value) { sum += value_size(value); });
     return sum;
   }
-  static void write(WireWriter& out, u32 number, const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      out.head(number, text.size());
-      out.raw(text.data(), text.size());
-    }
+  static void write(WireWriter& out, const Sampling& sampling) {
+    each_field(sampling, [&](u32 number, const auto& value) { write_value(out, number, value); });
   }
-  static bool read(WireReader& in, std::vector<std::string_view>& texts) {
-    return texts.size() < kStepNamesMax && Text::read(in, texts.emplace_back());
+
+ private:
+  // Calls f(number, value) for each of these fields, and for each id of a list.
+  template <class F>
+  static void each_field(const Sampling& sampling, F f) {
+    constexpr Sampling kDefault;
+    each_option(kSamplingOptions, [&](const auto& row) {
+      const auto& value = sampling.*row.member;
+      if constexpr (requires { value.all(); }) {
+        for (const u32 id : value.all()) f(row.number, id);
+      } else if (value != kDefault.*row.member) {
+        f(row.number, value);
+      }
+    });
+  }
+  static size_t value_size(std::integral auto value) { return 1 + varint_size(value); }
+  static size_t value_size(float) { return 1 + sizeof(float); }
+  static void write_value(WireWriter& out, u32 number, std::integral auto value) {
+    out.varint(varint_tag(number)), out.varint(value);
+  }
+  static void write_value(WireWriter& out, u32 number, float value) {
+    out.varint(fixed32_tag(number));
+    out.raw(&value, sizeof value);
   }
 };
 
-struct Samplings {
-  static constexpr WireType kType = WireType::kLength;
-  static size_t size(const std::vector<Sampling>& samplings) {
-    size_t sum = 0;
-    for (const Sampling& each : samplings) sum += delimited_size(sampling_size(each));
-    return sum;
+// At most so many.
+template <class Kind, size_t most>
+struct Bounded : Repeated<Kind> {
+  template <class T>
+  static bool read(WireReader& in, std::vector<T>& values) {
+    return values.size() < most && Kind::read(in, values.emplace_back());
   }
-  static void write(WireWriter& out, u32 number, const std::vector<Sampling>& samplings) {
-    for (const Sampling& each : samplings) {
-      out.head(number, sampling_size(each));
-      each_field(each, [&](u32 field, const auto& value) { write_value(out, field, value); });
-    }
-  }
-  // A field that is not known is refused: without it, other tokens would be chosen.
-  static bool read(WireReader& in, std::vector<Sampling>& samplings) {
+};
+struct Name : GivenText {
+  static bool read(WireReader& in, std::string_view& text) { return Text::read(in, text); }
+};
+using Names = Bounded<Name, kStepNamesMax>;
+
+// A field that is not known is refused: without it, other tokens would be chosen.
+struct SamplingPart : Submessage<SamplingFields> {
+  static bool read(WireReader& in, Sampling& sampling) {
     std::string_view part;
-    if (samplings.size() == kStepItemsMax || !in.bytes(&part)) return false;
-    Sampling& each = samplings.emplace_back();
-    return !read_options<kSamplingOptions>(part, "", each, refuse) && each.stop_ids.count <= IdList::kMax &&
-           each.suppress_ids.count <= IdList::kMax;
+    return in.bytes(&part) && SamplingFields::read(part, sampling, refuse) && sampling.stop_ids.count <= IdList::kMax &&
+           sampling.suppress_ids.count <= IdList::kMax;
   }
 };
 
@@ -103,10 +75,10 @@ template <class Columns>
 using RequestFields =
     Fields<Field<1, Bytes, &Columns::hello>, Field<2, Column, &Columns::items>, Field<3, Column, &Columns::lengths>,
            Field<4, Column, &Columns::ids>, Field<5, Column, &Columns::first_lengths>,
-           Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Texts, &Columns::names>,
-           Field<9, Column, &Columns::callers>, Field<10, Samplings, &Columns::generates>,
+           Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Names, &Columns::names>,
+           Field<9, Column, &Columns::callers>, Field<10, Bounded<SamplingPart, kStepItemsMax>, &Columns::generates>,
            Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>, Field<13, Column, &Columns::spans>,
-           Field<14, Texts, &Columns::trace_states>>;
+           Field<14, Names, &Columns::trace_states>>;
 using WrittenFields = RequestFields<StepColumns<std::string>>;
 using ReadFields = RequestFields<StepColumns<std::string_view>>;
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "contract/types.h"
-#include "edge/upstream/call_listener.h"
 #include "edge/upstream/call_settings.h"
 #include "h2client/session.h"
 #include "transport/framing/grpc_message.h"

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "core/clock.h"
-#include "edge/upstream/call_listener.h"
 #include "h2client/fault.h"
 
 namespace fastqps::upstream {

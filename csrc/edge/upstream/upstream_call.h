@@ -5,7 +5,6 @@
 #include <string>
 
 #include "contract/types.h"
-#include "edge/upstream/call_listener.h"
 #include "edge/upstream/call_settings.h"
 #include "edge/upstream/http2_call.h"
 #include "h2client/address.h"

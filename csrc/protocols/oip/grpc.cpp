@@ -138,23 +138,15 @@ void write_final(WireWriter& out, Final final) {
   out.raw(value, sizeof value);
 }
 
-size_t shape_size(const OutputTensor& tensor) {
-  size_t bytes = 0;
-  for (const u64 size : tensor.sizes()) bytes += varint_size(size);
-  return bytes;
-}
-
-size_t tensor_size(const OutputTensor& tensor) {
-  return bytes_size(tensor.name.size()) + bytes_size(tensor.datatype.size()) + delimited_size(shape_size(tensor));
-}
-
-void write_tensor(WireWriter& out, const OutputTensor& tensor) {
-  out.head(5, tensor_size(tensor));
-  out.string(1, tensor.name);
-  out.string(2, tensor.datatype);
-  out.head(3, shape_size(tensor));
-  for (const u64 size : tensor.sizes()) out.varint(size);
-}
+struct Shape : Packed {
+  static size_t size(const OutputTensor& tensor) { return Packed::size(tensor.sizes()); }
+  static void write(WireWriter& out, u32 field, const OutputTensor& tensor) {
+    Packed::write(out, field, tensor.sizes());
+  }
+};
+using OutputFields =
+    Fields<Field<1, Bytes, &OutputTensor::name>, Field<2, Bytes, &OutputTensor::datatype>, Field<3, Shape>>;
+using Outputs = Repeated<Submessage<OutputFields>>;
 
 // A ModelInferResponse. items: none of a failure.
 class Response {
@@ -169,9 +161,8 @@ class Response {
   size_t size() const {
     size_t bytes = bytes_size(model_.name.size()) + bytes_size(model_.version.size()) + bytes_size(context_.id.size());
     if (final_ != Final::kUnsaid) bytes += delimited_size(final_size());
-    for (const OutputTensor& tensor : tensors_)
-      bytes += delimited_size(tensor_size(tensor)) + delimited_size(raw_size(tensor, items_));
-    return bytes;
+    for (const OutputTensor& tensor : tensors_) bytes += delimited_size(raw_size(tensor, items_));
+    return bytes + Outputs::size(tensors_);
   }
 
   u8* write(u8* buffer) const {
@@ -180,7 +171,7 @@ class Response {
     out.string(2, model_.version);
     out.string(3, context_.id);
     if (final_ != Final::kUnsaid) write_final(out, final_);
-    for (const OutputTensor& tensor : tensors_) write_tensor(out, tensor);
+    Outputs::write(out, 5, tensors_);
     for (const OutputTensor& tensor : tensors_) {
       out.head(6, raw_size(tensor, items_));
       out = WireWriter(write_raw(tensor, items_, out.end()));
@@ -196,17 +187,13 @@ class Response {
   const Final final_;
 };
 
-class InferWriter final : public service::AnswerWriter {
- public:
-  size_t room(const service::AnsweredCall& call, Items items) const override {
-    return Response(call, items, Final::kUnsaid).size();
-  }
-  u8* write(const service::AnsweredCall& call, Items items, u8* out) const override {
-    return Response(call, items, Final::kUnsaid).write(out);
-  }
-  const service::FieldNames* fields() const override { return &service::kInferFields; }
-};
-const InferWriter infer_writer;
+size_t infer_room(const service::AnsweredCall& call, Items items) {
+  return Response(call, items, Final::kUnsaid).size();
+}
+u8* write_infer(const service::AnsweredCall& call, Items items, u8* out) {
+  return Response(call, items, Final::kUnsaid).write(out);
+}
+const service::PlainWriter<infer_room, write_infer, service::kInferFields> infer_writer;
 
 // ModelStreamInferResponse: an error, and the response.
 class InferStreamWriter final : public service::AnswerWriter {

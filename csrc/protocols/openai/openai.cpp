@@ -60,69 +60,43 @@ void write_openai_error(const transport::HttpError& error, transport::HttpErrorB
 
 // ---- embeddings
 
-FieldError EmbeddingsReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
-  base_ = {};
-  format_ = 'f';
-  input_.clear();
-  const FieldError error = body_.each_field(
-      message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value, reason); });
-  return error || input_.given() ? error : FieldError{"input", "must be given"};
-}
-
-FieldError EmbeddingsReader::read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
-  if (name == "input") return input_.read(value, reason);
-  if (name != "encoding_format") {
-    const FieldError error = read_common_field(name, value, base_, lists_);
-    return error || !base_.has_generate ? error : unknown_field(name, lists_);
-  }
-  const OptionValue format = option_value(value);
-  if (format.text == "float" || value.is_null()) return format_ = 'f', FieldError{};
-  if (format.text == "base64") return format_ = 'b', FieldError{};
-  return {"encoding_format", "must be float or base64"};
-}
-
 namespace {
 
 using service::AnsweredCall;
 using transport::JsonWriter;
 using Items = std::span<const ResponseView>;
 
-class EmbeddingsWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall& call, Items items) const override {
-    constexpr size_t kAround = 128;  // what stands around each vector, and around all
-    const bool base64 = call.context[0] == 'b';
-    size_t room = kAround + JsonWriter::string_room(call.model_version.size()) + 2 * JsonWriter::kIntegerBytes;
-    for (const ResponseView& item : items) {
-      const std::span<const float> values = item.embedding.values;
-      room +=
-          kAround + (base64 ? JsonWriter::base64_room(values.size_bytes()) : JsonWriter::floats_room(values.size()));
-    }
-    return room;
+size_t embeddings_room(const AnsweredCall& call, Items items) {
+  constexpr size_t kAround = 128;  // what stands around each vector, and around all
+  const bool base64 = call.context[0] == 'b';
+  size_t room = kAround + JsonWriter::string_room(call.model_version.size()) + 2 * JsonWriter::kIntegerBytes;
+  for (const ResponseView& item : items) {
+    const std::span<const float> values = item.embedding.values;
+    room += kAround + (base64 ? JsonWriter::base64_room(values.size_bytes()) : JsonWriter::floats_room(values.size()));
   }
+  return room;
+}
 
-  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
-    JsonWriter out(buffer);
-    u64 tokens = 0;
-    out.raw(R"({"object":"list","data":[)");
-    for (size_t i = 0; i < items.size(); i++) {
-      const std::span<const float> values = items[i].embedding.values;
-      out.raw(i ? R"(,{"object":"embedding","index":)" : R"({"object":"embedding","index":)").number(u64(i));
-      out.raw(R"(,"embedding":)");
-      if (call.context[0] == 'b') {
-        out.base64({reinterpret_cast<const u8*>(values.data()), values.size_bytes()});
-      } else {
-        out.floats(values);
-      }
-      out.raw("}");
-      if (items[i].usage) tokens += items[i].usage->input_tokens;
+u8* write_embeddings(const AnsweredCall& call, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  u64 tokens = 0;
+  out.raw(R"({"object":"list","data":[)");
+  for (size_t i = 0; i < items.size(); i++) {
+    const std::span<const float> values = items[i].embedding.values;
+    out.raw(i ? R"(,{"object":"embedding","index":)" : R"({"object":"embedding","index":)").number(u64(i));
+    out.raw(R"(,"embedding":)");
+    if (call.context[0] == 'b') {
+      out.base64({reinterpret_cast<const u8*>(values.data()), values.size_bytes()});
+    } else {
+      out.floats(values);
     }
-    out.raw(R"(],"model":)").string(call.model()).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
-    return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
+    out.raw("}");
+    if (items[i].usage) tokens += items[i].usage->input_tokens;
   }
-  const service::FieldNames* fields() const override { return &service::kEmbeddingsFields; }
-};
-const EmbeddingsWriter embeddings_writer;
+  out.raw(R"(],"model":)").string(call.model()).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
+  return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
+}
+const service::PlainWriter<embeddings_room, write_embeddings, service::kEmbeddingsFields> embeddings_writer;
 
 }  // namespace
 

@@ -24,7 +24,15 @@ class EmbeddingsReader final : public service::RequestReader {
  public:
   explicit EmbeddingsReader(u32 items_max) : input_("input", items_max) {}
 
-  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) override;
+  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
+    base_ = {};
+    format_ = 'f';
+    input_.clear();
+    const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
+      return read_field(name, value, reason);
+    });
+    return error || input_.given() ? error : FieldError{"input", "must be given"};
+  }
   u32 items() const override { return input_.items(); }
   FieldError item(u32 index, RequestView& view) override {
     view = base_;
@@ -35,7 +43,17 @@ class EmbeddingsReader final : public service::RequestReader {
   std::string_view context() const override { return {&format_, 1}; }
 
  private:
-  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
+    if (name == "input") return input_.read(value, reason);
+    if (name != "encoding_format") {
+      const FieldError error = read_common_field(name, value, base_, lists_);
+      return error || !base_.has_generate ? error : unknown_field(name, lists_);
+    }
+    const OptionValue format = option_value(value);
+    if (format.text == "float" || value.is_null()) return format_ = 'f', FieldError{};
+    if (format.text == "base64") return format_ = 'b', FieldError{};
+    return {"encoding_format", "must be float or base64"};
+  }
 
   JsonBody body_;
   TextInput input_;

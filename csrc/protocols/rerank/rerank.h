@@ -1,12 +1,13 @@
 // The rerank API of Cohere, which Jina and vLLM have taken over.
 #pragma once
+#include <cstdio>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "core/clock.h"
 #include "protocols/tei/http.h"
+#include "transport/http/http_request.h"
 
 namespace fastqps::protocols {
 
@@ -28,30 +29,84 @@ struct AnswerHead {
 // {"message", "detail"}: Cohere's clients read the one, Jina's the other.
 void write_rerank_error(const transport::HttpError& error, transport::HttpErrorBody& body);
 
-// POST /v1/rerank and /v2/rerank: {"query", "documents"}, an item for each document.
-class DocumentsReader final : public TeiJsonReader {
+// POST /v1/rerank and /v2/rerank: {"query", "documents"}.
+class DocumentsReader final : public RankReader {
  public:
-  DocumentsReader(service::ModelRoutes& routes, u32 items_max) : TeiJsonReader(routes, items_max), routes_(routes) {}
-
-  u32 items() const override { return u32(documents_.size()); }
-  FieldError item(u32 index, RequestView& view) override;
-  std::string_view context() const override { return context_; }
+  DocumentsReader(service::ModelRoutes& routes, u32 items_max)
+      : RankReader(routes, items_max, "documents"), routes_(routes) {}
 
  private:
-  void clear() override;
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override;
-  FieldError check(const transport::CallInfo& info, ReasonText& reason) override;
-  FieldError read_documents(const JsonValue& value, ReasonText& reason);
-  FieldError read_rank_fields(const JsonValue& value);
-  void write_context(const transport::CallInfo& info);
+  void clear() override {
+    RankReader::clear();
+    top_n_ = tokens_per_document_ = 0;
+  }
+  std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
+    if (name == "documents") return read_documents(element, reason);
+    if (name == "query") return read_text("query", element, &query_.emplace());
+    if (element.is_null()) return FieldError{};  // clients send null for what is not set
+    const OptionValue value = option_value(element);
+    if (name == "model") return read_text("model", element, &options_.text.model);
+    if (name == "top_n") return FieldError{"top_n", service::to_count(value, &top_n_)};
+    if (name == "return_documents")
+      return FieldError{"return_documents", service::to_bool(value, &options_.return_text)};
+    if (name == "truncate")
+      return FieldError{"truncate", service::to_bool(value, &options_.text.truncation.asked.emplace())};
+    if (name == "rank_fields") return read_rank_fields(element);
+    if (name == "max_tokens_per_doc")
+      return FieldError{"max_tokens_per_doc", service::to_count(value, &tokens_per_document_)};
+    u32 chunks;  // a document is one chunk here, so any limit is kept
+    if (name == "max_chunks_per_doc") return FieldError{"max_chunks_per_doc", service::to_count(value, &chunks)};
+    if (const auto error = set_call_option(name, value, options_.base)) return *error;
+    return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
+  }
+  FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
+    if (query_ && query_->empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
+    if (const FieldError error = check_texts(reason)) return error;
+    const i32 route = requests_.ranking(options_.text.model);
+    const u32 tokens = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
+    if (tokens_per_document_ && tokens_per_document_ < tokens)
+      return {"max_tokens_per_doc",
+              reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
+                           tokens_per_document_, tokens)};
+    AnswerHead head;
+    if (top_n_) head.results_max = top_n_;
+    head.version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
+    std::snprintf(head.id, sizeof head.id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made_++);
+    context_ = head.bytes();
+    RankContext::append(context_, options_.return_text, texts_);
+    return {};
+  }
+  FieldError read_documents(const JsonValue& value, ReasonText& reason) {
+    constexpr const char* kForm = "must be an array of strings, or of objects with a text";
+    texts_given_ = true;
+    texts_.clear();
+    JsonArray values;
+    if (value.get(values)) return {"documents", kForm};
+    for (const JsonValue& each : values) {
+      if (texts_.size() == items_max_)
+        return {"documents", reason.print("more than %u documents, which is the most", items_max_),
+                FieldFault::kTooMany};
+      std::string_view& text = texts_.emplace_back();
+      const auto error = each.is_object() ? each["text"].get(text) : each.get(text);
+      if (error)
+        return {"documents",
+                reason.print("element %zu is neither a string nor an object with a text", texts_.size() - 1)};
+    }
+    return {};
+  }
+  FieldError read_rank_fields(const JsonValue& value) {
+    JsonArray names;
+    if (value.get(names)) return {"rank_fields", "must be an array of strings"};
+    for (const JsonValue& name : names) {
+      std::string_view text;
+      if (name.get(text) || text != "text") return {"rank_fields", "can only name the field text"};
+    }
+    return {};
+  }
 
   service::ModelRoutes& routes_;
-  std::optional<std::string_view> query_;
-  bool documents_given_ = false;
-  std::vector<std::string_view> documents_;
   u32 top_n_ = 0, tokens_per_document_ = 0;  // 0: not given
-  std::string context_;
-  u64 made_ = 0;  // requests so far, for their ids
+  u64 made_ = 0;                             // requests so far, for their ids
 };
 
 // They have the fields of Cohere's, Jina's and vLLM's: each client reads its own.

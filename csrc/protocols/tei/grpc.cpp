@@ -1,15 +1,11 @@
 #include "protocols/tei/grpc.h"
 
-#include "contract/fields.h"
+#include "contract/request_fields.h"
 
 namespace fastqps::protocols {
 
 namespace {
 
-struct Asked {
-  static constexpr WireType kType = WireType::kVarint;
-  static bool read(WireReader& in, Truncation& truncation) { return Bool::read(in, truncation.asked.emplace()); }
-};
 // The one text of a message: the last one counts.
 template <FieldName name>
 struct OneText : NamedText<name> {
@@ -114,104 +110,80 @@ constexpr size_t kHeadBytes = 16;      // more than the tag and the length of an
 constexpr size_t kNumbersBytes = 32;   // more than a Rank or a Prediction without its text
 constexpr size_t kMetadataBytes = 80;  // more than a Metadata with its head
 
-void write_metadata(WireWriter& out, Items items) {
-  const AnswerMetadata m = metadata_of(items);
-  const u64 values[] = {m.characters, m.tokens, m.total_ns, m.tokenization_ns, m.queue_ns, m.inference_ns};
-  size_t size = 0;
-  for (const u64 value : values) size += scalar_size(value);
-  out.head(2, size);
-  u32 field = 1;
-  for (const u64 value : values) out.scalar(field++, value);
+struct Prediction {
+  float score;
+  std::string_view label;
+};
+struct RankedText : Rank {
+  std::string_view text;
+};
+using MetadataFields =
+    Fields<Field<1, Integer, &AnswerMetadata::characters>, Field<2, Integer, &AnswerMetadata::tokens>,
+           Field<3, Integer, &AnswerMetadata::total_ns>, Field<4, Integer, &AnswerMetadata::tokenization_ns>,
+           Field<5, Integer, &AnswerMetadata::queue_ns>, Field<6, Integer, &AnswerMetadata::inference_ns>>;
+using SparseValueFields = Fields<Field<1, Integer, &SparseValue::index>, Field<2, Fixed32, &SparseValue::value>>;
+using PredictionFields = Fields<Field<1, Fixed32, &Prediction::score>, Field<2, Bytes, &Prediction::label>>;
+using PlainRankFields = Fields<Field<1, Integer, &Rank::index>, Field<3, Fixed32, &Rank::score>>;
+using RankedTextFields =
+    Fields<Field<1, Integer, &Rank::index>, Field<2, GivenText, &RankedText::text>, Field<3, Fixed32, &Rank::score>>;
+
+// Ends a message: its second field.
+u8* end_with_metadata(WireWriter& out, Items items) {
+  Submessage<MetadataFields>::write(out, 2, metadata_of(items));
+  return out.end();
 }
 
-class EmbedWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    return kHeadBytes + items[0].embedding.values.size_bytes() + kMetadataBytes;
-  }
+size_t embed_room(const AnsweredCall&, Items items) {
+  return kHeadBytes + items[0].embedding.values.size_bytes() + kMetadataBytes;
+}
+u8* write_embed(const AnsweredCall&, Items items, u8* buffer) {
+  WireWriter out(buffer);
+  Column::write(out, 1, items[0].embedding.values);
+  return end_with_metadata(out, items);
+}
 
-  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
-    WireWriter out(buffer);
-    const std::span<const float> values = items[0].embedding.values;
-    out.bytes(1, values.data(), values.size_bytes());
-    write_metadata(out, items);
-    return out.end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const EmbedWriter embed_writer;
+size_t sparse_room(const AnsweredCall&, Items items) {
+  return items[0].sparse.ids.size() * kNumbersBytes + kMetadataBytes;
+}
+u8* write_sparse(const AnsweredCall&, Items items, u8* buffer) {
+  WireWriter out(buffer);
+  Repeated<Submessage<SparseValueFields>>::write(out, 1, by_index(items[0].sparse));
+  return end_with_metadata(out, items);
+}
 
-class EmbedSparseWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    return items[0].sparse.ids.size() * kNumbersBytes + kMetadataBytes;
-  }
+size_t predict_room(const AnsweredCall&, Items items) {
+  size_t room = kMetadataBytes;
+  for (const LabelView& label : items[0].labels) room += kNumbersBytes + label.name.size();
+  return room;
+}
+u8* write_predict(const AnsweredCall&, Items items, u8* buffer) {
+  WireWriter out(buffer);
+  const std::vector<float> scores = scores_of(items[0]);
+  for (size_t i = 0; i < scores.size(); i++)  // best first, as the item has them
+    Submessage<PredictionFields>::write(out, 1, Prediction{scores[i], items[0].labels[i].name});
+  return end_with_metadata(out, items);
+}
 
-  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
-    WireWriter out(buffer);
-    for (const SparseValue& each : by_index(items[0].sparse)) {
-      out.head(1, scalar_size(each.index) + float32_size(each.value));
-      out.scalar(1, each.index);
-      out.float32(2, each.value);
-    }
-    write_metadata(out, items);
-    return out.end();
+size_t rank_room(const AnsweredCall& call, Items items) {
+  return call.context.size() + items.size() * (kNumbersBytes + kHeadBytes) + kMetadataBytes;
+}
+u8* write_ranks(const AnsweredCall& call, Items items, u8* buffer) {
+  WireWriter out(buffer);
+  const bool returns_text = RankContext::returns_text(call.context);
+  const std::vector<std::string_view> texts = RankContext::texts(call.context);
+  for (const Rank& rank : ranked(items)) {
+    if (returns_text)
+      Submessage<RankedTextFields>::write(out, 1, RankedText{rank, texts[rank.index]});
+    else
+      Submessage<PlainRankFields>::write(out, 1, rank);
   }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const EmbedSparseWriter sparse_writer;
+  return end_with_metadata(out, items);
+}
 
-class PredictWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    size_t room = kMetadataBytes;
-    for (const LabelView& label : items[0].labels) room += kNumbersBytes + label.name.size();
-    return room;
-  }
-
-  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
-    WireWriter out(buffer);
-    const ResponseView& item = items[0];
-    const std::vector<float> scores = scores_of(item);
-    for (size_t i = 0; i < scores.size(); i++) {  // best first, as the item has them
-      const std::string_view name = item.labels[i].name;
-      out.head(1, float32_size(scores[i]) + bytes_size(name.size()));
-      out.float32(1, scores[i]);
-      out.string(2, name);
-    }
-    write_metadata(out, items);
-    return out.end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const PredictWriter predict_writer;
-
-class RerankWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall& call, Items items) const override {
-    return call.context.size() + items.size() * (kNumbersBytes + kHeadBytes) + kMetadataBytes;
-  }
-
-  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
-    WireWriter out(buffer);
-    const bool returns_text = RankContext::returns_text(call.context);
-    const std::vector<std::string_view> texts = RankContext::texts(call.context);
-    for (const Rank& rank : ranked(items)) {
-      const size_t text_bytes = returns_text ? delimited_size(texts[rank.index].size()) : 0;
-      out.head(1, scalar_size(rank.index) + text_bytes + float32_size(rank.score));
-      out.scalar(1, rank.index);
-      if (returns_text) {  // also an empty one
-        out.head(2, texts[rank.index].size());
-        out.raw(texts[rank.index].data(), texts[rank.index].size());
-      }
-      out.float32(3, rank.score);
-    }
-    write_metadata(out, items);
-    return out.end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiRankFields; }
-};
-const RerankWriter rerank_writer;
+const service::PlainWriter<embed_room, write_embed, service::kTeiFields> embed_writer;
+const service::PlainWriter<sparse_room, write_sparse, service::kTeiFields> sparse_writer;
+const service::PlainWriter<predict_room, write_predict, service::kTeiFields> predict_writer;
+const service::PlainWriter<rank_room, write_ranks, service::kTeiRankFields> rerank_writer;
 
 }  // namespace
 

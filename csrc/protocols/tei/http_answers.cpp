@@ -27,120 +27,98 @@ float cosine(std::span<const float> a, std::span<const float> b) {
   return lengths == 0 ? 0 : float(product / lengths);
 }
 
-class EmbedJsonWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    size_t room = kAround;
-    for (const ResponseView& item : items) room += 1 + JsonWriter::floats_room(item.embedding.values.size());
-    return room;
-  }
+size_t embeds_room(const AnsweredCall&, Items items) {
+  size_t room = kAround;
+  for (const ResponseView& item : items) room += 1 + JsonWriter::floats_room(item.embedding.values.size());
+  return room;
+}
 
-  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
-    JsonWriter out(buffer);
-    for (size_t i = 0; i < items.size(); i++) out.raw(i ? "," : "[").floats(items[i].embedding.values);
-    return out.raw("]").end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const EmbedJsonWriter embed_json_writer;
+u8* write_embeds(const AnsweredCall&, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  for (size_t i = 0; i < items.size(); i++) out.raw(i ? "," : "[").floats(items[i].embedding.values);
+  return out.raw("]").end();
+}
+const service::PlainWriter<embeds_room, write_embeds, service::kTeiFields> embed_json_writer;
 
-class EmbedSparseJsonWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    constexpr size_t kValue = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
-    size_t room = kAround;
-    for (const ResponseView& item : items) room += kAround + item.sparse.ids.size() * kValue;
-    return room;
-  }
+size_t sparses_room(const AnsweredCall&, Items items) {
+  constexpr size_t kValue = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
+  size_t room = kAround;
+  for (const ResponseView& item : items) room += kAround + item.sparse.ids.size() * kValue;
+  return room;
+}
 
-  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
-    JsonWriter out(buffer);
-    for (size_t i = 0; i < items.size(); i++) {
-      out.raw(i ? ",[" : "[[");
-      bool first = true;
-      for (const SparseValue& each : by_index(items[i].sparse)) {
-        out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(each.index));
-        out.raw(R"(,"value":)").number(each.value).raw("}");
-      }
-      out.raw("]");
-    }
-    return out.raw("]").end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const EmbedSparseJsonWriter sparse_json_writer;
-
-class SimilarityWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    return kAround + JsonWriter::floats_room(items.size());
-  }
-
-  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
-    std::vector<float> cosines;
-    for (const ResponseView& item : items.subspan(1))
-      cosines.push_back(cosine(items[0].embedding.values, item.embedding.values));
-    return JsonWriter(buffer).floats(cosines).end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const SimilarityWriter similarity_writer;
-
-class PredictJsonWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall&, Items items) const override {
-    size_t room = kAround;
-    for (const ResponseView& item : items) {
-      room += kAround;
-      for (const LabelView& label : item.labels)
-        room += kAround + JsonWriter::kFloatBytes + JsonWriter::string_room(label.name.size());
-    }
-    return room;
-  }
-
-  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
-    JsonWriter out(buffer);
-    const bool batch = call.context[0] == PredictJsonReader::kBatch;
-    if (batch) out.raw("[");
-    for (size_t i = 0; i < items.size(); i++) {
-      const std::vector<float> scores = scores_of(items[i]);
-      out.raw(i ? ",[" : "[");
-      for (size_t j = 0; j < scores.size(); j++) {  // best first, as the item has them
-        out.raw(j ? R"(,{"score":)" : R"({"score":)").number(scores[j]);
-        out.raw(R"(,"label":)").string(items[i].labels[j].name).raw("}");
-      }
-      out.raw("]");
-    }
-    if (batch) out.raw("]");
-    return out.end();
-  }
-  const service::FieldNames* fields() const override { return &service::kTeiFields; }
-};
-const PredictJsonWriter predict_json_writer;
-
-class RerankJsonWriter final : public service::AnswerWriter {
- public:
-  size_t room(const AnsweredCall& call, Items items) const override {
-    constexpr size_t kRank = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
-    return kAround + JsonWriter::string_room(call.context.size()) + items.size() * kRank;
-  }
-
-  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
-    JsonWriter out(buffer);
-    const bool returns_text = RankContext::returns_text(call.context);
-    const std::vector<std::string_view> texts = RankContext::texts(call.context);
-    out.raw("[");
+u8* write_sparses(const AnsweredCall&, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  for (size_t i = 0; i < items.size(); i++) {
+    out.raw(i ? ",[" : "[[");
     bool first = true;
-    for (const Rank& rank : ranked(items)) {
-      out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(rank.index));
-      if (returns_text) out.raw(R"(,"text":)").string(texts[rank.index]);
-      out.raw(R"(,"score":)").number(rank.score).raw("}");
+    for (const SparseValue& each : by_index(items[i].sparse)) {
+      out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(each.index));
+      out.raw(R"(,"value":)").number(each.value).raw("}");
     }
-    return out.raw("]").end();
+    out.raw("]");
   }
-  const service::FieldNames* fields() const override { return &service::kTeiRankFields; }
-};
-const RerankJsonWriter rerank_json_writer;
+  return out.raw("]").end();
+}
+const service::PlainWriter<sparses_room, write_sparses, service::kTeiFields> sparse_json_writer;
+
+size_t similarity_room(const AnsweredCall&, Items items) { return kAround + JsonWriter::floats_room(items.size()); }
+
+u8* write_similarity(const AnsweredCall&, Items items, u8* buffer) {
+  std::vector<float> cosines;
+  for (const ResponseView& item : items.subspan(1))
+    cosines.push_back(cosine(items[0].embedding.values, item.embedding.values));
+  return JsonWriter(buffer).floats(cosines).end();
+}
+const service::PlainWriter<similarity_room, write_similarity, service::kTeiFields> similarity_writer;
+
+size_t predictions_room(const AnsweredCall&, Items items) {
+  size_t room = kAround;
+  for (const ResponseView& item : items) {
+    room += kAround;
+    for (const LabelView& label : item.labels)
+      room += kAround + JsonWriter::kFloatBytes + JsonWriter::string_room(label.name.size());
+  }
+  return room;
+}
+
+u8* write_predictions(const AnsweredCall& call, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  const bool batch = call.context[0] == PredictJsonReader::kBatch;
+  if (batch) out.raw("[");
+  for (size_t i = 0; i < items.size(); i++) {
+    const std::vector<float> scores = scores_of(items[i]);
+    out.raw(i ? ",[" : "[");
+    for (size_t j = 0; j < scores.size(); j++) {  // best first, as the item has them
+      out.raw(j ? R"(,{"score":)" : R"({"score":)").number(scores[j]);
+      out.raw(R"(,"label":)").string(items[i].labels[j].name).raw("}");
+    }
+    out.raw("]");
+  }
+  if (batch) out.raw("]");
+  return out.end();
+}
+const service::PlainWriter<predictions_room, write_predictions, service::kTeiFields> predict_json_writer;
+
+size_t rank_list_room(const AnsweredCall& call, Items items) {
+  constexpr size_t kRank = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
+  return kAround + JsonWriter::string_room(call.context.size()) + items.size() * kRank;
+}
+
+u8* write_rank_list(const AnsweredCall& call, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  const bool returns_text = RankContext::returns_text(call.context);
+  const std::vector<std::string_view> texts = RankContext::texts(call.context);
+  out.raw("[");
+  bool first = true;
+  for (const Rank& rank : ranked(items)) {
+    out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(rank.index));
+    if (returns_text) out.raw(R"(,"text":)").string(texts[rank.index]);
+    out.raw(R"(,"score":)").number(rank.score).raw("}");
+  }
+  return out.raw("]").end();
+}
+const service::PlainWriter<rank_list_room, write_rank_list, service::kTeiRankFields> rerank_json_writer;
 
 }  // namespace
 

@@ -125,11 +125,11 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   Slot& s = tables_.slots.slot(slot);
   const std::span<const u8> found = tables_.memory.segment.answer_room(s);
   const u8* bytes = found.data();
-  const u64 room = found.size(), n = s.n_values;
+  const u64 n = s.n_values, size = answer_bytes(s.kind, s.answer_dtype, n);
+  if (size > found.size()) return false;
   if (item.method == kSteps) {
-    const u64 size = answer_bytes(s.kind, s.answer_dtype, n);
     // Only an answer by token can be empty: of a text whose tokens all have none of their own.
-    if ((!size && !traits(tables_.routes[item.route].task).by_token) || size > room) return false;
+    if (!size && !traits(tables_.routes[item.route].task).by_token) return false;
     response.request_id = item.request_id;
     response.output = Output::kSlot;
     response.slot = read_slot(s, {bytes, size_t(size)});
@@ -137,32 +137,25 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   }
   switch (s.kind) {
     case Answer::kFloats:
-      if (u64(n) * sizeof(float) > room) return false;
       response.embedding = {{reinterpret_cast<const float*>(bytes), n}, {}, DType::kUnspecified};
       if (s.answer_dtype) response.embedding.dtype = DType::kFloat32;
       if (!read_vectors(slot, response)) return false;
       break;
-    case Answer::kRaw: {
-      u64 size = u64(n) * (s.answer_dtype == u8(DType::kFloat16) ? 2 : 1);
-      if (size > room) return false;
+    case Answer::kRaw:
       response.embedding = {{}, {bytes, size_t(size)}, DType(s.answer_dtype)};
       if (!read_vectors(slot, response)) return false;
       break;
-    }
     case Answer::kLabels:
-      if (u64(n) * sizeof(LabelScore) > room) return false;
       read_labels(item.route, reinterpret_cast<const LabelScore*>(bytes), u32(n));
       response.output = Output::kClassification;
       response.labels = labels_;
       break;
     case Answer::kTokenLabels:
-      if (u64(n) * sizeof(LabelScore) > room) return false;
       if (!read_entities(slot, {reinterpret_cast<const LabelScore*>(bytes), n})) return false;
       response.output = Output::kEntities;
       response.entities = entities_.entities();
       break;
     case Answer::kSparse: {
-      if ((1 + 2 * u64(n)) * sizeof(u32) > room) return false;
       const auto* words = reinterpret_cast<const u32*>(bytes);
       response.output = Output::kSparse;
       response.sparse = {{words + 1, n}, {reinterpret_cast<const float*>(words + 1 + n), n}, words[0]};

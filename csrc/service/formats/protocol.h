@@ -1,4 +1,4 @@
-// What a protocol brings: the names of its fields, a reader of its requests, a writer of its answers, and its methods.
+// What a protocol brings: the names of its fields, a reader of its requests, and a writer of its answers.
 #pragma once
 #include <span>
 #include <string_view>
@@ -11,10 +11,6 @@
 namespace fastqps::text {
 class Detokenizer;
 }
-namespace fastqps::transport {
-class HttpRoutes;
-class MethodTable;
-}  // namespace fastqps::transport
 
 namespace fastqps::service {
 
@@ -127,13 +123,17 @@ class AnswerWriter {
   virtual const FieldNames* fields() const { return nullptr; }
 };
 
-// Another protocol than fastqps.v1: the methods that it adds to the tables of the transport. They are made over
-// PredictService::items_path().
-class Protocol {
+// A writer that is two functions, as room() and write(), and the names of the protocol's fields.
+template <auto room_of, auto write_to, const FieldNames& names>
+class PlainWriter final : public AnswerWriter {
  public:
-  virtual ~Protocol() = default;
-  virtual void add_methods(transport::MethodTable&) {}
-  virtual void add_routes(transport::HttpRoutes&) {}
+  size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override {
+    return room_of(call, items);
+  }
+  u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override {
+    return write_to(call, items, out);
+  }
+  const FieldNames* fields() const override { return &names; }
 };
 
 }  // namespace fastqps::service

@@ -8,8 +8,10 @@ namespace fastqps::service {
 
 Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& route) {
   ReasonText reason;
-  if (const FieldError error = check_request(view, reason)) return refusals_.refuse(error);
   const i32 found = routes_.find(view.model);
+  const bool step = view.input == Input::kStep && found >= 0;
+  const Sampling& checkpoint = step ? routes_.setup(u32(found)).checkpoint_sampling : kNoSampling;
+  if (const FieldError error = check_request(view, reason, checkpoint)) return refusals_.refuse(error);
   if (found == ModelRoutes::kUnknown) return not_served(view.model);
   if (found == ModelRoutes::kStarting) return refusals_.refuse(StatusCode::kUnavailable, "the model is starting");
   route = u32(found);
@@ -106,7 +108,7 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   if (const u32 most = route.max_output_tokens + beside; options.max_tokens > most)
     return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, most);
   const u32 max_tokens = answer_limit(options, route);
-  if (options.min_tokens > max_tokens)
+  if (options.min_tokens > max_tokens && view.input != Input::kStep)  // an edge's may be the checkpoint's own
     return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
   if (options.stop.count && !routes_.setup(r).detokenizer)
     return refusals_.refuse_field(

@@ -41,6 +41,14 @@ std::string_view KeptAnswers::copy(std::string_view text) {
   return {bytes.data(), bytes.size()};
 }
 
+// With the text that each of them refers to.
+template <class T>
+std::span<const T> KeptAnswers::copy_named(std::span<const T> values, std::string_view T::*text) {
+  T* copies = const_cast<T*>(copy(values).data());
+  for (size_t i = 0; i < values.size(); i++) copies[i].*text = copy(values[i].*text);
+  return {copies, values.size()};
+}
+
 template <class T>
 const T* KeptAnswers::copy(const T* value) {
   return value ? copy(std::span<const T>(value, 1)).data() : nullptr;
@@ -60,28 +68,9 @@ void KeptAnswers::keep(u32 index, const ResponseView& answer) {
   kept.sparse.weights = copy(answer.sparse.weights);
   kept.timings = copy(answer.timings);
   kept.usage = copy(answer.usage);
-  if (!answer.labels.empty()) {
-    auto* labels = reinterpret_cast<LabelView*>(take(answer.labels.size_bytes()));
-    for (size_t i = 0; i < answer.labels.size(); i++) {
-      labels[i] = answer.labels[i];
-      labels[i].name = copy(answer.labels[i].name);
-    }
-    kept.labels = {labels, answer.labels.size()};
-  }
-  if (!answer.entities.empty()) {
-    auto* entities = reinterpret_cast<EntityView*>(take(answer.entities.size_bytes()));
-    for (size_t i = 0; i < answer.entities.size(); i++) {
-      entities[i] = answer.entities[i];
-      entities[i].label = copy(answer.entities[i].label);
-    }
-    kept.entities = {entities, answer.entities.size()};
-  }
-  if (answer.status) {
-    auto* status = reinterpret_cast<StatusView*>(take(sizeof(StatusView)));
-    *status = *answer.status;
-    status->message = copy(answer.status->message);
-    kept.status = status;
-  }
+  kept.labels = copy_named(answer.labels, &LabelView::name);
+  kept.entities = copy_named(answer.entities, &EntityView::label);
+  if (answer.status) kept.status = copy_named(std::span(answer.status, 1), &StatusView::message).data();
 }
 
 u32 Groups::open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info) {

@@ -37,6 +37,8 @@ class KeptAnswers {
   std::span<const T> copy(std::span<const T> values);
   std::string_view copy(std::string_view text);
   template <class T>
+  std::span<const T> copy_named(std::span<const T> values, std::string_view T::*text);
+  template <class T>
   const T* copy(const T* value);
   u8* take(size_t bytes);
   void make_views();

@@ -22,26 +22,28 @@ TokenizeResult tokenized(const TokenizeJob& job) {
 
 }  // namespace
 
-TextWorker::~TextWorker() {
-  queue_.close();
+Tokenizers::~Tokenizers() {
+  native_.close();
   if (thread_.joinable()) thread_.join();
 }
 
-bool TextWorker::push(transport::ConnectionId from, TokenizeJob job) {
-  if (!queue_.push(from, std::move(job))) return false;
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+bool Tokenizers::push(transport::ConnectionId from, TokenizeJob job, TextLane lane) {
+  const bool native = job.tokenizer != nullptr;
+  if (!(native ? native_.push(from, std::move(job)) : external_.push(from, std::move(job), lane))) return false;
+  if (native && !thread_.joinable()) thread_ = std::thread([this] { work(); });
+  wanted_++;
   return true;
 }
 
-void TextWorker::work() {
+void Tokenizers::work() {
   transport::work_in_background();
   constexpr int kForEver = -1;
   while (true) {
-    std::vector<TokenizeJob> jobs = queue_.pop(1, kForEver);
-    if (queue_.closed()) return;
+    std::vector<TokenizeJob> jobs = native_.pop(1, kForEver);
+    if (native_.closed()) return;
     for (const TokenizeJob& job : jobs) {
       transport::give_way();
-      queue_.done({tokenized(job)});
+      native_.done({tokenized(job)});
     }
   }
 }

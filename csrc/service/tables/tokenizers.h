@@ -150,61 +150,40 @@ class TokenizeQueue {
   bool closed_ = false;
 };
 
-// Tokenizes long texts natively on a separate thread. A long text takes as long as hundreds of usual requests, which
-// would otherwise wait for it in the loop.
-class TextWorker {
- public:
-  TextWorker(int wake_fd, u32 slots) : queue_(wake_fd, slots) {}
-  ~TextWorker();
-  TextWorker(const TextWorker&) = delete;
-
-  // Loop only. The job has a tokenizer. Returns false, and does nothing, if too much text waits in all or from this
-  // connection.
-  bool push(transport::ConnectionId from, TokenizeJob job);
-  void drop(u32 slot) { queue_.drop(slot); }
-  std::vector<TokenizeResult> take() { return queue_.take(); }
-
- private:
-  void work();
-
-  TokenizeQueue queue_;
-  std::thread thread_;  // started with the first job
-};
-
-// Distributes texts that the loop does not tokenize itself: long texts to a thread of this process, and texts of models
-// without a native tokenizer to separate processes.
+// Distributes texts that the loop does not tokenize itself: long texts to a thread of this process, which would
+// otherwise hold up hundreds of usual requests, and texts of models without a native tokenizer to separate processes.
 class Tokenizers {
  public:
   explicit Tokenizers(const DoorMemory& memory)
       : external_(memory.fds->door[memory.door], memory.segment.sizes().slots),
         native_(memory.fds->door[memory.door], memory.segment.sizes().slots) {}
+  ~Tokenizers();
+  Tokenizers(const Tokenizers&) = delete;
 
   // A job with a tokenizer goes to the thread. Returns false, and does nothing, if too much text waits in all or from
   // this connection.
-  bool push(transport::ConnectionId from, TokenizeJob job, TextLane lane) {
-    const bool pushed = job.tokenizer ? native_.push(from, std::move(job)) : external_.push(from, std::move(job), lane);
-    wanted_ += pushed;
-    return pushed;
-  }
+  bool push(transport::ConnectionId from, TokenizeJob job, TextLane lane);
   // Drops a text whose tokens are no longer wanted.
   void drop(u32 slot, bool external) {
     wanted_--;
-    external ? external_.drop(slot) : native_.drop(slot);
+    (external ? external_ : native_).drop(slot);
   }
   // Called once a turn: calls finish(result) for each text that is tokenized or dropped. finish returns whether the
   // tokens were still wanted.
   template <class Finish>
   void take(Finish finish) {
-    for (TokenizeResult& result : external_.take()) wanted_ -= finish(result);
-    for (TokenizeResult& result : native_.take()) wanted_ -= finish(result);
+    for (TokenizeQueue* queue : {&external_, &native_})
+      for (TokenizeResult& result : queue->take()) wanted_ -= finish(result);
   }
 
   TokenizeQueue& external() { return external_; }
   u32 wanted() const { return wanted_; }  // texts whose tokens are still wanted
 
  private:
-  TokenizeQueue external_;
-  TextWorker native_;
+  void work();
+
+  TokenizeQueue external_, native_;
+  std::thread thread_;  // started with the first job
   u32 wanted_ = 0;
 };
 

@@ -105,7 +105,7 @@ std::string random_request(fuzz::Random& random) {
 struct Door {
   GenerationWorld world{Generating::usual()};
   PredictService service{world.segment, &world.fds, {}};
-  Methods methods{service.items_path(), service.routes(), service.memory(), "0.1"};
+  Methods methods{service, "0.1"};
   Counters counters;
   std::unique_ptr<FrontDoor> door;
   TestDispatcher dispatcher{world.segment, &world.fds};
@@ -113,7 +113,6 @@ struct Door {
   Door() {
     service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
     methods.add_all();
-    service.add_protocol(methods);
     door = std::unique_ptr<FrontDoor>(new FrontDoor(service, without_sleep({}), {}, counters));
     door->attach();
   }

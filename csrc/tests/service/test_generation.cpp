@@ -149,6 +149,30 @@ TEST(a_request_cannot_suppress_all_that_is_forced) {
                        "forces; leave one of those out"));
 }
 
+// The edge has put them into the item: the client never named them.
+TEST(an_edges_item_may_have_what_the_checkpoint_says) {
+  Generating test;
+  service::ModelRoutes& routes = test.service.routes();
+  routes.setup(kGeneratorRoute).checkpoint_sampling = {.no_repeat_ngram_size = 65, .min_tokens = 20};
+  service::RefusalWriter refusals{service::TimeLimits{}};
+  service::RequestChecker checker(routes, refusals);
+  const struct {
+    Input input;
+    u32 ngram;
+    std::string_view refused;
+  } table[] = {{Input::kStep, 65, ""},
+               {Input::kStep, 66, "generate.no_repeat_ngram_size"},
+               {Input::kTokenIds, 65, "generate.no_repeat_ngram_size"},
+               {Input::kTokenIds, 64, "generate.min_tokens"}};
+  for (const auto& row : table) {
+    RequestView view;
+    view.model = routes.name(kGeneratorRoute), view.input = row.input, view.has_generate = true;
+    view.generate.max_tokens = 5, view.generate.min_tokens = 20, view.generate.no_repeat_ngram_size = row.ngram;
+    u32 route;
+    CHECK_EQ(checker.check(view, {}, route).field, row.refused);
+  }
+}
+
 TEST(refusals_name_the_field_and_the_limit) {
   struct {
     const char* message;

@@ -49,7 +49,7 @@ TEST(errors_name_the_field) {
     std::string message, error;
   } table[] = {{embed, delimited(1, "\xff"), "inputs: not valid UTF-8"},
                {embed, delimited(5, "\xff"), "prompt_name: not valid UTF-8"},
-               {embed, "\x0a", ": not valid protobuf"},
+               {embed, "\x0a", "inputs: not valid protobuf"},
                {embed, number(2, 0x80), ": not valid protobuf"},
                {rerank, delimited(1, "\xff"), "query: not valid UTF-8"},
                {rerank, delimited(2, "a") + delimited(2, "\xff"), "texts: not valid UTF-8"},

@@ -12,14 +12,13 @@ from statistics import fmean
 from fastqps.bench.measure.processes import cpu_by_role
 from fastqps.bench.results.point import Point, Summary
 from fastqps.host.gpus import find_gpus
-from fastqps.telemetry.fetch import FetchError
 from fastqps.telemetry.live.counts import Counts
-from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.remote import FetchError, fetch_counts
 from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.gpm import Gpm, GpmLook
 from fastqps.telemetry.metrics.meter import WINDOW_S
-from fastqps.telemetry.metrics.upstream_rows import HOP
+from fastqps.telemetry.metrics.upstreams import HOP
 
 _HOP_STAGES = dict(zip(HOP, ("upstream", "upstream_queue", "device"), strict=True))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 from fastqps.models import ModelError
-from fastqps.models.files.json_files import read_object
+from fastqps.models.files.reading import read_object
 
 SERVICE = "/fastqps.v1.PredictService"
 TEXTS_MAX = 1 << 20

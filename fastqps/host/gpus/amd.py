@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fastqps.host.gpus.gpu import AMD, Gpu, Gpus, choose, indexed, near_cpus
+from fastqps.host.machine import text_of
 
 _NODES = "class/kfd/kfd/topology/nodes"
 _DEVICE_MEMORY = (1, 2)  # kinds of memory banks that are the GPU's own
@@ -24,7 +25,7 @@ def find_amd(environment: Mapping[str, str], sysfs: Path, dev: Path) -> Gpus | N
     every = _distinct(list(_every(sysfs)))
     if not every:
         return None
-    driver = f"amdgpu {_text(sysfs / 'module/amdgpu/version')}".strip()
+    driver = f"amdgpu {text_of(sysfs / 'module/amdgpu/version')}".strip()
     if not os.access(dev / "kfd", os.R_OK | os.W_OK):
         advice = "it needs the group render, a container also --device /dev/kfd --device /dev/dri"
         missing = f"an AMD GPU is here ({every[0].name}), but this process may not open {dev / 'kfd'}: {advice}"
@@ -57,7 +58,7 @@ def _every(sysfs: Path) -> Iterator[Gpu]:
             cpus=near_cpus(sysfs, pci),
             vendor=AMD,
         )
-        name = _text(sysfs / "bus/pci/devices" / pci / "product_name")
+        name = text_of(sysfs / "bus/pci/devices" / pci / "product_name")
         yield replace(gpu, name=name or f"AMD {gpu.architecture}")
 
 
@@ -72,7 +73,7 @@ def _distinct(every: list[Gpu]) -> list[Gpu]:
 
 def _properties(folder: Path) -> dict[str, int]:
     """Reads a file of names and numbers; empty if it cannot be read."""
-    pairs = (line.split() for line in _text(folder / "properties").splitlines())
+    pairs = (line.split() for line in text_of(folder / "properties").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
@@ -84,10 +85,3 @@ def _memory_bytes(node: Path) -> int:
 def _pci(properties: Mapping[str, int]) -> str:
     place = properties.get("location_id", 0)
     return f"{properties.get('domain', 0):04x}:{place >> 8 & 255:02x}:{place >> 3 & 31:02x}.{place & 7}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -11,8 +11,7 @@ from typing import Any
 from fastqps.errors import ModelError
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, Adapter
 from fastqps.models.files.compressed_tensors import QUANTIZATION_KEYS
-from fastqps.models.files.json_files import read_object
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.reading import has_file, read_object
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 
 

@@ -6,17 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.families.encoder import (
-    ACTIVATIONS,
-    BertConfig,
-    BertTensors,
-    HeadConfig,
-    VocabularyHead,
-    attention_heads,
-)
+from fastqps.models.families import bert
+from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, VocabularyHead
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import CONFIG, ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import COUNT_MAX, choice, count, flag, positive, size
+from fastqps.models.files.config_values import COUNT_MAX, choice, count, size
 from fastqps.models.files.keys import rules
 
 _KEYS = (
@@ -53,17 +47,11 @@ def read(config: Mapping[str, Any]) -> BertConfig:
     if layers * inner > COUNT_MAX:
         raise ModelError(f"{CONFIG} says inner_group_num {inner} and {layers} layers: at most {COUNT_MAX} together")
     names = [_GROUP.format(int(i / (layers / groups))) for i in range(layers)]
-    return BertConfig(
-        prefixes=("albert.",),
-        hidden=size(config, "hidden_size"),
-        inner=size(config, "intermediate_size"),
+    return bert.read(
+        config,
+        "albert.",
         layers=layers * inner,
-        heads=attention_heads(config, "num_attention_heads", "hidden_size"),
-        vocab=size(config, "vocab_size"),
-        positions=size(config, "max_position_embeddings"),
-        eps=positive(config, "layer_norm_eps", 1e-12),
         activation=choice(config, "hidden_act", "gelu_new", ACTIVATIONS),
-        types=size(config, "type_vocab_size", 2),
         tensors=_TENSORS,
         embedding=size(config, "embedding_size", 128),
         shared_layers=tuple(name + _INNER.format(i) for name in names for i in range(inner)),
@@ -71,15 +59,14 @@ def read(config: Mapping[str, Any]) -> BertConfig:
 
 
 def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
-    return VocabularyHead(
-        dense="predictions.dense",
-        activation=choice(config, "hidden_act", "gelu_new", ACTIVATIONS),
-        norm="predictions.LayerNorm",
-        decoder="predictions.decoder",
+    return bert.read_vocabulary_head(
+        config,
+        "predictions.dense",
+        "predictions.LayerNorm",
+        "predictions.decoder",
         bias="predictions.bias",
+        activation=choice(config, "hidden_act", "gelu_new", ACTIVATIONS),
         width=size(config, "embedding_size", 128),
-        eps=positive(config, "layer_norm_eps", 1e-12),
-        tied=flag(config, "tie_word_embeddings", True),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastqps.models.families.encoder import (
@@ -45,36 +45,40 @@ TENSORS = BertTensors(
 )
 
 
-def read(config: Mapping[str, Any], prefix: str = "bert.", position_offset: int = 0) -> BertConfig:
-    """An encoder whose files have BERT's keys and layout."""
-    return BertConfig(
-        prefixes=(prefix,),
-        hidden=size(config, "hidden_size"),
-        inner=size(config, "intermediate_size"),
-        layers=count(config, "num_hidden_layers"),
-        heads=attention_heads(config, "num_attention_heads", "hidden_size"),
-        vocab=size(config, "vocab_size"),
-        positions=size(config, "max_position_embeddings"),
-        eps=positive(config, "layer_norm_eps", 1e-12),
-        activation=choice(config, "hidden_act", "gelu", ACTIVATIONS),
-        types=size(config, "type_vocab_size", 2),
-        position_offset=position_offset,
-        tensors=TENSORS,
-    )
+# How the fields of an encoder, and of the head of a masked language model, are read where a family says nothing else.
+_Fields = Mapping[str, Callable[[Mapping[str, Any]], Any]]
+_ENCODER: _Fields = {
+    "hidden": lambda config: size(config, "hidden_size"),
+    "inner": lambda config: size(config, "intermediate_size"),
+    "layers": lambda config: count(config, "num_hidden_layers"),
+    "heads": lambda config: attention_heads(config, "num_attention_heads", "hidden_size"),
+    "vocab": lambda config: size(config, "vocab_size"),
+    "positions": lambda config: size(config, "max_position_embeddings"),
+    "eps": lambda config: positive(config, "layer_norm_eps", 1e-12),
+    "activation": lambda config: choice(config, "hidden_act", "gelu", ACTIVATIONS),
+    "types": lambda config: size(config, "type_vocab_size", 2),
+    "tensors": lambda _: TENSORS,
+}
+_HEAD: _Fields = {
+    "width": _ENCODER["hidden"],
+    "eps": _ENCODER["eps"],
+    "activation": _ENCODER["activation"],
+    "tied": lambda config: flag(config, "tie_word_embeddings", True),
+}
 
 
-def read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
-    """The head of ``BertForMaskedLM``."""
-    return VocabularyHead(
-        dense="cls.predictions.transform.dense",
-        activation=choice(config, "hidden_act", "gelu", ACTIVATIONS),
-        norm="cls.predictions.transform.LayerNorm",
-        decoder="cls.predictions.decoder",
-        bias="cls.predictions.bias",
-        width=size(config, "hidden_size"),
-        eps=positive(config, "layer_norm_eps", 1e-12),
-        tied=flag(config, "tie_word_embeddings", True),
-    )
+def _read(fields: _Fields, config: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: read(config) for name, read in fields.items() if name not in own} | dict(own)
+
+
+def read(config: Mapping[str, Any], *prefixes: str, **own: Any) -> BertConfig:
+    """An encoder whose files have BERT's keys and layout. ``own``: the fields that the family reads otherwise."""
+    return BertConfig(prefixes=prefixes or ("bert.",), **_read(_ENCODER, config, own))
+
+
+def read_vocabulary_head(config: Mapping[str, Any], dense: str, norm: str, decoder: str, **own: Any) -> VocabularyHead:
+    """The head of a masked language model, by the names of its modules. ``own``: as of ``read``."""
+    return VocabularyHead(dense=dense, norm=norm, decoder=decoder, **_read(_HEAD, config, own))
 
 
 FAMILY = EncoderFamily(
@@ -83,5 +87,11 @@ FAMILY = EncoderFamily(
     tokenizer="BertTokenizer",
     read=read,
     read_head=lambda _: HeadConfig(pooling="cls", dense="pooler.dense", activation="tanh"),
-    read_vocabulary_head=read_vocabulary_head,
+    read_vocabulary_head=lambda config: read_vocabulary_head(
+        config,
+        "cls.predictions.transform.dense",
+        "cls.predictions.transform.LayerNorm",
+        "cls.predictions.decoder",
+        bias="cls.predictions.bias",
+    ),
 )

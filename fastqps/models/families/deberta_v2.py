@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.families.encoder import (
-    ACTIVATIONS,
-    BertConfig,
-    BertTensors,
-    Disentangled,
-    HeadConfig,
-    attention_heads,
-)
+from fastqps.models.families import bert
+from fastqps.models.families.encoder import BertConfig, Disentangled, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, count, flag, positive, size
+from fastqps.models.files.config_values import choice, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
 _BOTH = ("c2p", "p2c")
@@ -30,26 +25,16 @@ def read(config: Mapping[str, Any]) -> BertConfig:
     for key, width in (("embedding_size", hidden), ("attention_head_size", hidden // heads)):
         if size(config, key, width) != width:
             raise ModelError(f"config.json: {key} {config[key]} is not supported; {width}, by hidden_size, is")
-    return BertConfig(
-        prefixes=("deberta.",),
-        hidden=hidden,
-        inner=size(config, "intermediate_size"),
-        layers=count(config, "num_hidden_layers"),
-        heads=heads,
-        vocab=size(config, "vocab_size"),
+    return bert.read(
+        config,
+        "deberta.",
         positions=size(config, "max_position_embeddings", 512),
         eps=positive(config, "layer_norm_eps", 1e-7),
-        activation=choice(config, "hidden_act", "gelu", ACTIVATIONS),
         types=size(config, "type_vocab_size", 0, smallest=0),
-        tensors=BertTensors(
-            layer="encoder.layer.{}.",
+        tensors=replace(
+            bert.TENSORS,
             qkv=(_QUERY, _KEY, "attention.self.value_proj"),
-            out="attention.output.dense",
-            out_norm="attention.output.LayerNorm",
-            up="intermediate.dense",
-            down="output.dense",
-            down_norm="output.LayerNorm",
-            positions="embeddings.position_embeddings" if flag(config, "position_biased_input", True) else "",
+            positions=bert.TENSORS.positions if flag(config, "position_biased_input", True) else "",
         ),
         attention_scale=(3 * hidden // heads) ** -0.5,
         disentangled=_disentangled(config),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from fastqps.errors import ModelError
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 
 ROPE_TYPES = ("default", "linear", "llama3")
-_KINDS = ("full_attention", "sliding_attention")
+KINDS = ("full_attention", "sliding_attention")  # of layers
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,31 @@ class Rope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig:
-    """Sizes and options of one decoder. A field with a default is an option that a family declares if it has it."""
+class LlamaAttention:
+    """Attention of a llama, and its biases. A field with a default is an option that a family declares if it has it."""
+
+    kv_heads: int
+    head_dim: int
+    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False  # queries and keys are normalised, head by head
+
+    @property
+    def query_scale(self) -> float | None:
+        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
+        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(LlamaAttention):
+    """Sizes and options of one decoder."""
 
     hidden: int
     inner: int
     layers: int
     heads: int
-    kv_heads: int
-    head_dim: int
     vocab: int
     context: int
     eps: float
@@ -43,22 +59,12 @@ class DecoderConfig:
     tied_head: bool  # the rows of the vocabulary are also the head's weight
     window: int = 0  # the positions that a token of a sliding layer sees, itself included; 0: no layer slides
     sliding: tuple[bool, ...] = ()  # by layer
-    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
-    qkv_bias: bool = False
-    out_bias: bool = False
-    mlp_bias: bool = False
-    qk_norm: bool = False  # queries and keys are normalised, head by head
     prefix: str = "model."  # in front of all tensors but the head's
 
     @property
     def tied_modules(self) -> tuple[str, ...]:
         """The names of modules that share one tensor."""
         return ("lm_head", "embed_tokens") if self.tied_head else ()
-
-    @property
-    def query_scale(self) -> float | None:
-        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
-        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
 
 
 def read_decoder(
@@ -68,24 +74,20 @@ def read_decoder(
     window: int = 0,
     kv_heads: int | None = None,
     head_dim: int | None = None,
-    attention_scale: float | None = None,
-    qkv_bias: bool = False,
-    out_bias: bool = False,
-    mlp_bias: bool = False,
-    qk_norm: bool = False,
+    **options: Any,
 ) -> DecoderConfig:
     """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
 
     ``windows``: the file can say that tokens of some layers see a window. ``window``: that of all layers, or of those
     that ``layer_types`` names; else 0.
     ``kv_heads`` and ``head_dim`` are those of a file that does not name them; None: one key-value head for each head,
-    and the width's share.
+    and the width's share. ``options`` are fields with a default.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
     heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
     context = size(config, "max_position_embeddings")
-    kinds = layer_kinds(config, _KINDS if windows or window else _KINDS[:1])
-    sliding = _sliding(config, layers, kinds) if windows else _slides(kinds or (_KINDS[window > 0],) * layers)
+    kinds = layer_kinds(config, KINDS if windows or window else KINDS[:1])
+    sliding = _sliding(config, layers, kinds) if windows else _slides(kinds or (KINDS[window > 0],) * layers)
     if windows and any(sliding):
         window = size(config, "sliding_window", 4096)
     return DecoderConfig(
@@ -101,12 +103,8 @@ def read_decoder(
         sliding=sliding,
         eps=positive(config, "rms_norm_eps", 1e-6),
         rope=_rope(config, context),
-        attention_scale=attention_scale,
-        qkv_bias=qkv_bias,
-        out_bias=out_bias,
-        mlp_bias=mlp_bias,
-        qk_norm=qk_norm,
         tied_head=flag(config, "tie_word_embeddings"),
+        **options,
     )
 
 
@@ -148,6 +146,19 @@ def layer_kinds(config: Mapping[str, Any], known: tuple[str, ...]) -> tuple[str,
     return tuple(kinds)
 
 
+def ropes_by_kind(config: Mapping[str, Any], kinds: Collection[str]) -> dict[str, dict[str, Any]]:
+    """``rope_parameters`` of a model whose kinds of layers have one each: an object for each, perhaps an empty one."""
+    parameters = config.get("rope_parameters")
+    parameters = {} if parameters is None else parameters
+    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(kind) or {}, dict) for kind in kinds):
+        raise ModelError(
+            f"config.json: rope_parameters is not supported: an object with one for {' and '.join(kinds)} is"
+        )
+    if unknown := parameters.keys() - set(kinds):
+        raise ModelError(f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(kinds)}")
+    return {kind: dict(parameters.get(kind) or {}) for kind in kinds}
+
+
 def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | None) -> tuple[bool, ...]:
     """Which layers slide."""
     slides = flag(config, "use_sliding_window") and config.get("sliding_window", 4096) is not None
@@ -160,7 +171,7 @@ def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | No
 
 
 def _slides(kinds: tuple[str, ...]) -> tuple[bool, ...]:
-    return tuple(kind == _KINDS[1] for kind in kinds)
+    return tuple(kind == KINDS[1] for kind in kinds)
 
 
 def _rope(config: Mapping[str, Any], context: int) -> Rope:

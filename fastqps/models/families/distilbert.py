@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.families import bert
 from fastqps.models.families.encoder import (
     ACTIVATIONS,
     BertConfig,
@@ -15,7 +16,7 @@ from fastqps.models.families.encoder import (
 )
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, count, flag, size
+from fastqps.models.files.config_values import choice, count, size
 from fastqps.models.files.keys import rules
 
 _EPS = 1e-12  # whatever layer_norm_eps says
@@ -63,15 +64,9 @@ def read(config: Mapping[str, Any]) -> BertConfig:
 
 
 def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
-    return VocabularyHead(
-        dense="vocab_transform",
-        activation=choice(config, "activation", "gelu", ACTIVATIONS),
-        norm="vocab_layer_norm",
-        decoder="vocab_projector",
-        width=size(config, "dim"),
-        eps=_EPS,
-        tied=flag(config, "tie_word_embeddings", True),
-    )
+    names = ("vocab_transform", "vocab_layer_norm", "vocab_projector")
+    activation = choice(config, "activation", "gelu", ACTIVATIONS)
+    return bert.read_vocabulary_head(config, *names, activation=activation, width=size(config, "dim"), eps=_EPS)
 
 
 FAMILY = EncoderFamily(

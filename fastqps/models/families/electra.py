@@ -9,7 +9,7 @@ from typing import Any
 from fastqps.models.families import bert
 from fastqps.models.families.encoder import BertConfig, HeadConfig, VocabularyHead
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_values import flag, positive, size
+from fastqps.models.files.config_values import size
 from fastqps.models.files.keys import rules
 
 
@@ -21,15 +21,8 @@ def read(config: Mapping[str, Any]) -> BertConfig:
 
 def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
     """The head of a generator. It has no activation but gelu."""
-    return VocabularyHead(
-        dense="generator_predictions.dense",
-        activation="gelu",
-        norm="generator_predictions.LayerNorm",
-        decoder="generator_lm_head",
-        width=size(config, "embedding_size", 128),
-        eps=positive(config, "layer_norm_eps", 1e-12),
-        tied=flag(config, "tie_word_embeddings", True),
-    )
+    names = ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head")
+    return bert.read_vocabulary_head(config, *names, activation="gelu", width=size(config, "embedding_size", 128))
 
 
 FAMILY = EncoderFamily(

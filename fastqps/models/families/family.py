@@ -8,7 +8,8 @@ from typing import Any
 
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
-from fastqps.models.files.config_keys import CONFIG, GENERATION_RULES
+from fastqps.models.files.config_keys import CONFIG
+from fastqps.models.files.generation_keys import GENERATION_RULES
 from fastqps.models.files.keys import Keys, Rules
 from fastqps.models.tokenizers.keys import BACKEND
 

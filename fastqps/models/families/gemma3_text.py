@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.errors import ModelError
-from fastqps.models.families.decoder import Rope, layer_kinds, read_head_dim, read_kv_heads, read_rope
+from fastqps.models.families.decoder import (
+    KINDS,
+    Rope,
+    layer_kinds,
+    read_head_dim,
+    read_kv_heads,
+    read_rope,
+    ropes_by_kind,
+)
 from fastqps.models.families.encoder import GATES
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig, encoder_keys, read_head, shown_window
@@ -14,7 +21,7 @@ from fastqps.models.files.config_keys import DECODER_KEYS
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
-_FULL, _SLIDING = "full_attention", "sliding_attention"
+_FULL, _SLIDING = KINDS
 _THETA = {_FULL: 1_000_000.0, _SLIDING: 10_000.0}
 _OLD_THETA = {_FULL: "rope_theta", _SLIDING: "rope_local_base_freq"}
 _CAPPED = Refused((), "scores are not capped")
@@ -57,9 +64,7 @@ def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
 def _layer_kinds(config: Mapping[str, Any], layers: int) -> tuple[str, ...]:
     """Older files say that every n-th layer is full."""
     every = size(config, "sliding_window_pattern", 6)
-    return layer_kinds(config, (_FULL, _SLIDING)) or tuple(
-        _SLIDING if (i + 1) % every else _FULL for i in range(layers)
-    )
+    return layer_kinds(config, KINDS) or tuple(_SLIDING if (i + 1) % every else _FULL for i in range(layers))
 
 
 def _window(config: Mapping[str, Any], both: bool) -> int:
@@ -70,14 +75,7 @@ def _window(config: Mapping[str, Any], both: bool) -> int:
 
 def _rope(config: Mapping[str, Any], kind: str, context: int) -> Rope:
     """The rotation of one kind of layers. Older files have keys of their own, and their scaling is for full layers."""
-    parameters = config.get("rope_parameters") or {}
-    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(each) or {}, dict) for each in _THETA):
-        raise ModelError(f"config.json: rope_parameters is not supported: an object with {' and '.join(_THETA)} is")
-    if unknown := set(parameters) - set(_THETA):
-        raise ModelError(
-            f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(_THETA)}"
-        )
-    own = dict(parameters.get(kind) or {})
+    own = ropes_by_kind(config, KINDS)[kind]
     if kind == _FULL and config.get("rope_scaling"):
         own |= config["rope_scaling"]
     own.setdefault("rope_theta", positive(config, _OLD_THETA[kind], _THETA[kind]))

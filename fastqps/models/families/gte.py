@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.families import bert
 from fastqps.models.families.decoder import Rope
-from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, count, positive, rotary_theta, size
+from fastqps.models.files.config_values import choice, rotary_theta, size
 from fastqps.models.files.keys import Refused, rules
 
 _TENSORS = BertTensors(
@@ -33,15 +34,12 @@ def read(config: Mapping[str, Any]) -> BertConfig:
 
 def encoder(config: Mapping[str, Any], positions: int, rotary: Rope) -> BertConfig:
     """The encoder with these positions."""
-    return BertConfig(
-        prefixes=("gte.", "new."),
-        hidden=size(config, "hidden_size"),
-        inner=size(config, "intermediate_size"),
-        layers=count(config, "num_hidden_layers"),
+    return bert.read(
+        config,
+        "gte.",
+        "new.",
         heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
-        vocab=size(config, "vocab_size"),
         positions=positions,
-        eps=positive(config, "layer_norm_eps", 1e-12),
         activation=choice(config, "hidden_act", "gelu", GATES),
         types=size(config, "type_vocab_size", 1, smallest=0),
         tensors=_TENSORS,
@@ -65,5 +63,5 @@ FAMILY = EncoderFamily(
     ),
     tokenizer="XLMRobertaTokenizer",
     read=read,
-    read_head=lambda _: HeadConfig(pooling="cls", dense="pooler.dense", activation="tanh"),
+    read_head=bert.FAMILY.read_head,
 )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.families.decoder import DecoderConfig, Rope
+from fastqps.models.families.decoder import DecoderConfig, LlamaAttention, Rope
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
-from fastqps.models.files.config_keys import GENERATION_KEYS
 from fastqps.models.files.config_values import flag, size
+from fastqps.models.files.generation_keys import GENERATION_KEYS
 from fastqps.models.files.keys import Rules, rules
 
 _WINDOW_MIN = 2  # positions: in a smaller window a token would see itself alone
@@ -27,27 +27,15 @@ _KEYS = rules(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaEncoderConfig(EncoderConfig):
+class LlamaEncoderConfig(EncoderConfig, LlamaAttention):
     """Root mean square norms before each block, rotary positions, gates, keys that heads share."""
 
-    kv_heads: int
-    head_dim: int
     causal: bool  # a token sees those before it alone
     ropes: tuple[Rope, ...]  # by layer
     windows: tuple[int, ...]  # by layer: a token sees those at most as many positions away; 0: all
-    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
-    qkv_bias: bool = False
-    out_bias: bool = False
-    mlp_bias: bool = False
-    qk_norm: bool = False  # queries and keys are normalised, head by head
     block_norms: bool = False  # what a block gives is normalised, too, before it is added
     norm_offset: float = 0.0  # added to the weights of all norms
     embedding_scale: float = 1.0
-
-    @property
-    def query_scale(self) -> float | None:
-        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
-        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
 
 
 def encoder_of(family: DecoderFamily) -> EncoderFamily:
@@ -89,26 +77,15 @@ def read_token_head(config: Mapping[str, Any]) -> HeadConfig:
 def encoder_config(config: DecoderConfig, causal: bool) -> LlamaEncoderConfig:
     """The same layers as an encoder. In transformers, a window is one position shorter where attention is causal."""
     window = shown_window(config.window - 1 if causal else config.window) if config.window else 0
+    own = {field.name for field in fields(LlamaEncoderConfig)}
     return LlamaEncoderConfig(
+        **{name: value for name, value in vars(config).items() if name in own},
         prefixes=(config.prefix,),
-        hidden=config.hidden,
-        inner=config.inner,
-        layers=config.layers,
-        heads=config.heads,
-        vocab=config.vocab,
         positions=config.context,
-        eps=config.eps,
         activation="silu",
-        kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
         causal=causal,
         ropes=(config.rope,) * config.layers,
         windows=tuple(window if slides else 0 for slides in config.sliding),
-        attention_scale=config.attention_scale,
-        qkv_bias=config.qkv_bias,
-        out_bias=config.out_bias,
-        mlp_bias=config.mlp_bias,
-        qk_norm=config.qk_norm,
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.models.families.decoder import KINDS, layer_kinds, ropes_by_kind
 from fastqps.models.families.encoder import (
     ACTIVATIONS,
     GATES,
@@ -44,7 +44,6 @@ _KEYS = (
 )
 _HEAD_ACTIVATIONS = ("gelu", "relu", "sigmoid", "silu", "tanh")
 _WINDOW_MIN = 2  # half of a smaller window is 0: a token would see itself alone
-_KINDS = ("full_attention", "sliding_attention")
 _THETA = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
 _OLD_THETA = {"full_attention": "global_rope_theta", "sliding_attention": "local_rope_theta"}
 
@@ -63,7 +62,7 @@ def read(config: Mapping[str, Any]) -> ModernBertConfig:
         activation=choice(config, "hidden_activation", "gelu", GATES),
         kinds=_layer_kinds(config),
         half_window=size(config, "local_attention", 128, smallest=_WINDOW_MIN) // 2,
-        thetas=_thetas(config),
+        thetas={kind: _theta(config, rope, kind) for kind, rope in ropes_by_kind(config, KINDS).items()},
         attention_bias=flag(config, "attention_bias"),
         mlp_bias=flag(config, "mlp_bias"),
         norm_bias=flag(config, "norm_bias"),
@@ -100,31 +99,10 @@ def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
 
 def _layer_kinds(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Older files say every n-th layer is full."""
-    layers, kinds = count(config, "num_hidden_layers"), config.get("layer_types")
-    if kinds is None:
-        every = size(config, "global_attn_every_n_layers", 3)
-        return tuple(_KINDS[1] if i % every else _KINDS[0] for i in range(layers))
-    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in _KINDS for kind in kinds):
-        raise ModelError(
-            f"config.json: layer_types {json.dumps(kinds)[:200]} is not supported: one of {', '.join(_KINDS)} for each "
-            "layer is"
-        )
-    return tuple(kinds)
-
-
-def _thetas(config: Mapping[str, Any]) -> dict[str, float]:
-    parameters = config.get("rope_parameters")
-    if parameters is None:
-        parameters = {}
-    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(kind, {}), dict) for kind in _KINDS):
-        raise ModelError(
-            f"config.json: rope_parameters is not supported: an object with one for {' and '.join(_KINDS)} is"
-        )
-    if unknown := set(parameters) - set(_KINDS):
-        raise ModelError(
-            f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(_KINDS)}"
-        )
-    return {kind: _theta(config, parameters.get(kind, {}), kind) for kind in _KINDS}
+    if (kinds := layer_kinds(config, KINDS)) is not None:
+        return kinds
+    every = size(config, "global_attn_every_n_layers", 3)
+    return tuple(KINDS[i % every > 0] for i in range(count(config, "num_hidden_layers")))
 
 
 def _theta(config: Mapping[str, Any], rope: dict[str, Any], kind: str) -> float:

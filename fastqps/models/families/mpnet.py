@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from fastqps.models.families import roberta
-from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families import bert, roberta
+from fastqps.models.families.encoder import BertConfig
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, count, positive, size
 from fastqps.models.files.keys import Refused, rules
 
 _PADDING_ID = 1  # behind which positions begin, whatever pad_token_id says
 _BUCKETS = 32  # of distances
-_TENSORS = BertTensors(
-    layer="encoder.layer.{}.",
+_TENSORS = replace(
+    bert.TENSORS,
     qkv=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
     out="attention.attn.o",
     out_norm="attention.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    down_norm="output.LayerNorm",
 )
 
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
-    return BertConfig(
-        prefixes=("mpnet.",),
-        hidden=size(config, "hidden_size"),
-        inner=size(config, "intermediate_size"),
-        layers=count(config, "num_hidden_layers"),
-        heads=attention_heads(config, "num_attention_heads", "hidden_size"),
-        vocab=size(config, "vocab_size"),
-        positions=size(config, "max_position_embeddings"),
-        eps=positive(config, "layer_norm_eps", 1e-12),
-        activation=choice(config, "hidden_act", "gelu", ACTIVATIONS),
-        position_offset=_PADDING_ID + 1,
-        tensors=_TENSORS,
-        relative_buckets=_BUCKETS,
-    )
+    own = {"types": 0, "position_offset": _PADDING_ID + 1, "tensors": _TENSORS, "relative_buckets": _BUCKETS}
+    return bert.read(config, "mpnet.", **own)
 
 
 FAMILY = EncoderFamily(
@@ -57,8 +42,6 @@ FAMILY = EncoderFamily(
     ),
     tokenizer="MPNetTokenizer",
     read=read,
-    read_head=lambda _: HeadConfig(
-        pooling="cls", dense="classifier.dense", activation="tanh", labels="classifier.out_proj"
-    ),
+    read_head=roberta.FAMILY.read_head,
     read_vocabulary_head=roberta.read_vocabulary_head,  # of the same names
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.families import bert
 from fastqps.models.families.decoder import Rope
-from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, count, positive, rotary_theta, size
+from fastqps.models.files.config_values import choice, rotary_theta, size
 from fastqps.models.files.keys import Refused, rules
 
 _OFF = (False,)
@@ -62,17 +63,12 @@ _TENSORS = BertTensors(
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
-    return BertConfig(
-        prefixes=("nomic_bert.",),
-        hidden=size(config, "hidden_size"),
-        inner=size(config, "intermediate_size"),
-        layers=count(config, "num_hidden_layers"),
+    return bert.read(
+        config,
+        "nomic_bert.",
         heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
-        vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings", 2048),
-        eps=positive(config, "layer_norm_eps", 1e-12),
         activation=_gate(config),
-        types=size(config, "type_vocab_size", 2),
         tensors=_TENSORS,
         rotary=Rope("default", rotary_theta(config, 1000.0)),
     )
@@ -100,5 +96,5 @@ FAMILY = EncoderFamily(
     },
     tokenizer="BertTokenizer",
     read=read,
-    read_head=lambda _: HeadConfig(pooling="cls", dense="pooler.dense", activation="tanh"),
+    read_head=bert.FAMILY.read_head,
 )

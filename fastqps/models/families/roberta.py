@@ -8,26 +8,18 @@ from typing import Any
 from fastqps.models.families import bert
 from fastqps.models.families.encoder import BertConfig, HeadConfig, VocabularyHead
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_values import flag, positive, size
+from fastqps.models.files.config_values import size
 
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """BERT's keys and layout. Positions begin behind the id of padding, which is not counted."""
-    return bert.read(config, "roberta.", size(config, "pad_token_id", 1, smallest=0) + 1)
+    return bert.read(config, "roberta.", position_offset=size(config, "pad_token_id", 1, smallest=0) + 1)
 
 
 def read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
     """The head of ``RobertaForMaskedLM``, whose activation is gelu whatever hidden_act says."""
-    return VocabularyHead(
-        dense="lm_head.dense",
-        activation="gelu",
-        norm="lm_head.layer_norm",
-        decoder="lm_head.decoder",
-        bias="lm_head.bias",
-        width=size(config, "hidden_size"),
-        eps=positive(config, "layer_norm_eps", 1e-12),
-        tied=flag(config, "tie_word_embeddings", True),
-    )
+    names = ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder")
+    return bert.read_vocabulary_head(config, *names, bias="lm_head.bias", activation="gelu")
 
 
 FAMILY = EncoderFamily(

@@ -7,11 +7,8 @@ tests/models/test_config_keys.py compares these rules with transformers' classes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from fastqps.models.files.keys import Keys, Refused, Rules, rules
-from fastqps.models.files.logit_options import NEUTRAL_LOGIT_OPTIONS
+from fastqps.models.files.generation_keys import GENERATION_KEYS
+from fastqps.models.files.keys import Keys, Refused, rules
 
 CONFIG = "config.json"
 _NO = (False,)
@@ -45,32 +42,6 @@ COMMON_KEYS = rules(
         "transformers_weights": Refused((), "weights are read from model.safetensors or its index"),
     },
 )
-
-# How transformers generates where there is no generation_config.json. Requests have options of their own for the first
-# group; in the second, beams and scores that nobody asks for change nothing.
-_SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "max_length", "max_new_tokens")
-_GENERATION_IRRELEVANT = (
-    *("length_penalty", "early_stopping", "num_return_sequences", "return_dict_in_generate", "output_scores"),
-    *("assistant_confidence_threshold", "assistant_lookbehind", "target_lookbehind", "num_assistant_tokens"),
-    *("num_assistant_tokens_schedule", "remove_invalid_values"),
-)
-_GENERATION_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    **NEUTRAL_LOGIT_OPTIONS,
-    "encoder_repetition_penalty": (1, 1.0),
-    "encoder_no_repeat_ngram_size": (0,),
-    "num_beams": (1,),
-    "num_beam_groups": (1,),
-    "diversity_penalty": (0, 0.0),
-    "typical_p": (1, 1.0),
-    "epsilon_cutoff": (0, 0.0),
-    "eta_cutoff": (0, 0.0),
-    "exponential_decay_length_penalty": (),
-    "forced_bos_token_id": (),
-    "force_bos_token_to_be_generated": (False,),
-    "forced_eos_token_id": (),
-    "sequence_bias": ({}, []),
-}
-GENERATION_KEYS = (*_SAMPLING, *_GENERATION_IRRELEVANT, *_GENERATION_NEUTRAL)
 
 ENCODER_KEYS = COMMON_KEYS | rules(
     honoured=(
@@ -110,14 +81,6 @@ DECODER_KEYS = COMMON_KEYS | rules(
         "n_routed_experts": Refused((0,), "mixtures of experts are not computed; dense decoders are"),
     },
 )
-# By whether the checkpoint has a generation_config.json, which alone says how to generate where it is there.
-GENERATION_RULES: Mapping[bool, Rules] = {
-    False: rules(
-        irrelevant=(*_SAMPLING, *_GENERATION_IRRELEVANT),
-        refused={key: Refused(neutral, "it changes what is generated") for key, neutral in _GENERATION_NEUTRAL.items()},
-    ),
-    True: rules(irrelevant=GENERATION_KEYS),
-}
 
 
 def config_warnings(config: Keys, code: str = "") -> tuple[str, ...]:

@@ -5,14 +5,43 @@ tests/models/test_generation_keys.py compares these rules with transformers' ``G
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.files.keys import Keys, Refused, rules
-from fastqps.models.files.logit_options import NEUTRAL_LOGIT_OPTIONS, LogitOptions, float32
+from fastqps.models.files.keys import Keys, Refused, Rules, rules
+
+
+@dataclass(frozen=True)
+class LogitOptions:
+    """Options of transformers' ``GenerationConfig`` that change logits before a token is chosen from them.
+
+    Every default changes nothing. Token ids are the vocabulary's. A request may replace the first four.
+    """
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    min_length: int = 0  # tokens of prefix, prompt and answer before which no text ends
+    min_new_tokens: int = 0  # the same of the answer
+    suppress_tokens: tuple[int, ...] = ()
+    begin_suppress_tokens: tuple[int, ...] = ()
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    forced_eos_token_id: tuple[int, ...] = ()  # at the limit of an answer
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """The forced tokens that are not suppressed as well."""
+        return tuple(id for id in self.forced_eos_token_id if id not in self.suppress_tokens)
+
+
+def float32(value: float) -> float:
+    """Rounds a number to float32: to 0 or infinity, if it is too small or too large."""
+    return ctypes.c_float(value).value
+
 
 GENERATION_CONFIG = "generation_config.json"
 _COUNT_MAX = (1 << 31) - 1  # no text has more tokens
@@ -27,7 +56,7 @@ _SAMPLING = (
     *("epsilon_cutoff", "eta_cutoff"),
 )
 _RULES = rules(
-    honoured=("eos_token_id", "do_sample", *_SAMPLING, *NEUTRAL_LOGIT_OPTIONS),
+    honoured=("eos_token_id", "do_sample", *_SAMPLING, *vars(LogitOptions())),
     irrelevant=(
         # The request and the server's limits decide the length of an answer.
         *("max_length", "max_new_tokens"),
@@ -69,6 +98,36 @@ _RULES = rules(
         "token_healing": Refused(_NO, "prompts are taken as they are"),
     },
 )
+
+# The same keys in config.json, where transformers looks for them if there is no generation_config.json. Requests have
+# options of their own for the first group; in the second, beams and scores that nobody asks for change nothing.
+_OLD_SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "max_length", "max_new_tokens")
+_OLD_IRRELEVANT = (
+    *("length_penalty", "early_stopping", "num_return_sequences", "return_dict_in_generate", "output_scores"),
+    *("assistant_confidence_threshold", "assistant_lookbehind", "target_lookbehind", "num_assistant_tokens"),
+    *("num_assistant_tokens_schedule", "remove_invalid_values"),
+)
+_SEARCH = ("num_beams", "num_beam_groups", "diversity_penalty", "sequence_bias", "exponential_decay_length_penalty")
+_ENCODERS = ("encoder_repetition_penalty", "encoder_no_repeat_ngram_size", "forced_bos_token_id")
+_OLD_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    **{name: ([],) if default == () else (default,) for name, default in vars(LogitOptions()).items()},
+    **{key: _RULES.refused[key].neutral for key in (*_SEARCH, *_ENCODERS)},
+    "repetition_penalty": _ONE,
+    "forced_eos_token_id": (),
+    "force_bos_token_to_be_generated": _NO,
+    "typical_p": _ONE,
+    "epsilon_cutoff": _ZERO,
+    "eta_cutoff": _ZERO,
+}
+GENERATION_KEYS = (*_OLD_SAMPLING, *_OLD_IRRELEVANT, *_OLD_NEUTRAL)
+# Of config.json, by whether the checkpoint has a generation_config.json, which then alone says how to generate.
+GENERATION_RULES: Mapping[bool, Rules] = {
+    False: rules(
+        irrelevant=(*_OLD_SAMPLING, *_OLD_IRRELEVANT),
+        refused={key: Refused(neutral, "it changes what is generated") for key, neutral in _OLD_NEUTRAL.items()},
+    ),
+    True: rules(irrelevant=GENERATION_KEYS),
+}
 
 
 def generation_keys(values: Mapping[str, Any]) -> Keys:

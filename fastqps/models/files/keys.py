@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.models.files.reading import optional_object, read_object
 
 _KEYS_NAMED_MAX, _KEY_CHARS_MAX = 8, 64  # of a warning
 
@@ -100,3 +102,8 @@ class Keys(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def read_keys(path: Path, known: Rules, *, optional: bool = False) -> Keys:
+    """The object of a JSON file by its rules. ``optional``: it is empty where there is no such file."""
+    return Keys(str(path), optional_object(path) if optional else read_object(path), known)

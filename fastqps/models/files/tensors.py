@@ -13,8 +13,7 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.files.documents import parse_json
-from fastqps.models.files.json_files import read_object
-from fastqps.models.files.regular import has_file, open_regular
+from fastqps.models.files.reading import has_file, open_regular, read_object
 from fastqps.models.files.ways_out import about_weights
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

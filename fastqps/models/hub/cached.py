@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastqps.errors import ModelError
 from fastqps.files.regular import read_regular
-from fastqps.models.files.regular import open_regular
+from fastqps.models.files.reading import open_regular
 from fastqps.models.hub.reference import HubReference
 
 _FILES_MAX = 10_000

@@ -101,17 +101,15 @@ class Online:
     def take(self, name: str) -> Path:
         """Downloads the file unless the cache has it. One of another content than the hub states is deleted, and
         downloaded once more."""
-        path = self._download(name)
-        try:
-            self._check(path, name)
-        except ModelError:
-            _discard(path)
+        for last in (False, True):
             path = self._download(name)
             try:
                 self._check(path, name)
+                break
             except ModelError:
                 _discard(path)
-                raise
+                if last:
+                    raise
         return path
 
     def take_all(self, names: Iterable[str]) -> Path:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from fastqps.errors import ModelError
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from fastqps.models.files.config_keys import CONFIG
-from fastqps.models.files.json_files import read_json
+from fastqps.models.files.reading import read_json
 from fastqps.models.files.tensors import INDEX, WEIGHTS
 from fastqps.models.files.ways_out import pickled
 from fastqps.models.sentence_transformers.keys import DECIDING

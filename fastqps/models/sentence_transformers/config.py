@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.files.json_files import optional_object
-from fastqps.models.files.keys import Keys, Rules, rules
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.keys import Keys, Rules, read_keys, rules
+from fastqps.models.files.reading import has_file, optional_object
 from fastqps.models.sentence_transformers.keys import (
     LOADING,
     MODEL,
@@ -65,30 +64,23 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere:
     ``scores``: whether the model is to give scores, not embeddings. ``pads_anywhere``: its answers do not depend on the
     side on which sentence-transformers pads. Raises ``ModelError`` for what is not supported.
     """
-    path = root / MODEL_FILE
-    model = Keys(str(path), optional_object(path), MODEL)
+    model = _model(root)
     kind = model.get("model_type", _MODEL_TYPES[0])
     if kind not in _MODEL_TYPES:
         raise ModelError(
-            f"{path}: model_type {kind!r} is not supported; supported: {', '.join((*_MODEL_TYPES, *MULTI_TYPES))}"
+            f"{model.file}: model_type {kind!r} is not supported; supported: {', '.join((*_MODEL_TYPES, *MULTI_TYPES))}"
         )
     cross, listed = kind == "CrossEncoder", has_file(root / "modules.json")
     if listed and kind != _MODEL_TYPES[0] and not scores:
         why = "which lists more than a Transformer" if cross else "which lists no SpladePooling"
-        raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json, {why}")
+        raise ModelError(f"{model.file}: model_type {kind!r} does not fit modules.json, {why}")
     if not listed or cross != scores:
         return _unread(root, encoder, model, listed, cross, scores)
-    own = _first(encoder)
-    where = own.file or str(root)
-    _check_task(where, own, _SCORE if scores else _EMBED)
-    return SentenceConfig(
-        max_tokens=_max_tokens(where, own, pads_anywhere),
-        lower_case=bool(own.get("do_lower_case")),
-        cross_encoder=cross,
-        activation=str(model.get("activation_fn") or "") if cross else "",
-        prompts=read_prompts(str(path), model, () if cross else EMBEDDER_PROMPTS),
-        warnings=model.warnings(),
-    )
+    own = _first(root, encoder)
+    if not cross:
+        return _read(model, own, _EMBED, pads_anywhere)
+    sentence = _read(model, own, _SCORE, pads_anywhere, ())
+    return replace(sentence, cross_encoder=True, activation=str(model.get("activation_fn") or ""))
 
 
 def read_sparse_config(root: Path, encoder: Path, fills_masks: bool) -> SentenceConfig:
@@ -96,52 +88,58 @@ def read_sparse_config(root: Path, encoder: Path, fills_masks: bool) -> Sentence
 
     ``fills_masks``: whether the transformer's class says that it is a masked language model; else its file has to.
     """
-    path = root / MODEL_FILE
-    model = Keys(str(path), optional_object(path), MODEL)
+    model, own = _model(root), _first(root, encoder)
     if (kind := model.get("model_type", _MODEL_TYPES[0])) != "SparseEncoder":
-        raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json; SpladePooling is of a SparseEncoder")
-    own = _first(encoder)
-    where = own.file or str(root)
-    if not fills_masks and "transformer_task" not in own:
-        raise ModelError(f"{where}: transformer_task is missing; a Transformer before SpladePooling has to fill-mask")
-    _check_task(where, own, _FILL_MASKS)
-    max_active_dims = model.get("max_active_dims")
-    if max_active_dims is not None and (type(max_active_dims) is not int or max_active_dims < 1):
         raise ModelError(
-            f"{path}: max_active_dims {max_active_dims!r} is impossible; it has to be a positive number, or absent"
+            f"{model.file}: model_type {kind!r} does not fit modules.json; SpladePooling is of a SparseEncoder"
         )
-    return SentenceConfig(
-        max_tokens=_max_tokens(where, own, False),
-        lower_case=bool(own.get("do_lower_case")),
-        prompts=read_prompts(str(path), model, EMBEDDER_PROMPTS),
-        max_active_dims=max_active_dims,
-        warnings=model.warnings(),
-    )
+    if not fills_masks and "transformer_task" not in own:
+        raise ModelError(
+            f"{own.file}: transformer_task is missing; a Transformer before SpladePooling has to fill-mask"
+        )
+    most = model.get("max_active_dims")
+    if most is not None and (type(most) is not int or most < 1):
+        raise ModelError(
+            f"{model.file}: max_active_dims {most!r} is impossible; it has to be a positive number, or absent"
+        )
+    return replace(_read(model, own, _FILL_MASKS), max_active_dims=most)
 
 
 def read_multi_config(root: Path, encoder: Path, skip_list: SkipList | None) -> SentenceConfig:
     """The same files of a model with a vector for each token."""
-    path = root / MODEL_FILE
-    model = Keys(str(path), optional_object(path), MULTI_MODEL)
-    own = _first(encoder, MULTI_TRANSFORMER)
-    where = own.file or str(root)
-    _check_task(where, own, _EMBED)
-    return SentenceConfig(
-        max_tokens=_max_tokens(where, own, False),
-        lower_case=bool(own.get("do_lower_case")),
-        prompts=with_prefixes(root, read_prompts(str(path), model, EMBEDDER_PROMPTS)),
-        multi=read_multi_vector(root, own, skip_list),
-        warnings=model.warnings(),
-    )
+    model, own = _model(root, MULTI_MODEL), _first(root, encoder, MULTI_TRANSFORMER)
+    sentence = _read(model, own, _EMBED)
+    multi = read_multi_vector(model, own, skip_list)
+    return replace(sentence, prompts=with_prefixes(model, sentence.prompts), multi=multi)
 
 
 def read_static_config(root: Path) -> SentenceConfig:
     """Prompts and warnings of the file of a static model in ``root``; ``ModelError`` where it is not of one."""
-    path = root / MODEL_FILE
-    model = Keys(str(path), optional_object(path), MODEL)
+    model = _model(root)
     if model.get("model_type", _MODEL_TYPES[0]) != _MODEL_TYPES[0]:
-        raise ModelError(f"{path}: model_type {model['model_type']!r} does not fit a static model; it embeds")
-    return SentenceConfig(prompts=read_prompts(str(path), model, EMBEDDER_PROMPTS), warnings=model.warnings())
+        raise ModelError(f"{model.file}: model_type {model['model_type']!r} does not fit a static model; it embeds")
+    return SentenceConfig(prompts=read_prompts(model, EMBEDDER_PROMPTS), warnings=model.warnings())
+
+
+def _model(root: Path, known: Rules = MODEL) -> Keys:
+    return read_keys(root / MODEL_FILE, known, optional=True)
+
+
+def _read(
+    model: Keys,
+    own: Keys,
+    task: tuple[str, str, str],
+    pads_anywhere: bool = False,
+    named: tuple[str, ...] = EMBEDDER_PROMPTS,
+) -> SentenceConfig:
+    """The settings that all kinds of models have. ``own``: the transformer's file."""
+    _check_task(own, task)
+    return SentenceConfig(
+        max_tokens=_max_tokens(own, pads_anywhere),
+        lower_case=bool(own.get("do_lower_case")),
+        prompts=read_prompts(model, named),
+        warnings=model.warnings(),
+    )
 
 
 def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool, scores: bool) -> SentenceConfig:
@@ -174,18 +172,18 @@ def lower_cases(normalizer: Any) -> bool:
     return any(step.get("type") == "Lowercase" for step in steps)
 
 
-def _first(folder: Path, known: Rules = TRANSFORMER) -> Keys:
-    """The first file that says anything."""
+def _first(root: Path, folder: Path, known: Rules = TRANSFORMER) -> Keys:
+    """The first of the transformer's files that says anything."""
     for name in TRANSFORMER_FILES:
         if values := optional_object(folder / name):
             own = Keys(str(folder / name), values, known)
             own.check_known()
             return own
-    return Keys("", {}, known)
+    return Keys(str(root), {}, known)
 
 
-def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:
-    task, output, feature = expected
+def _check_task(own: Keys, expected: tuple[str, str, str]) -> None:
+    (task, output, feature), where = expected, own.file
     if own.get("transformer_task", task) != task:
         raise ModelError(
             f"{where}: transformer_task {own['transformer_task']!r} is not supported; this model's is {task!r}"
@@ -205,9 +203,9 @@ def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:
         raise ModelError(f"{where}: module_output_name {output_name!r} is not supported; this model's is {feature!r}")
 
 
-def _max_tokens(where: str, own: Keys, pads_anywhere: bool) -> int:
+def _max_tokens(own: Keys, pads_anywhere: bool) -> int:
     """The tokenizer's argument, else the file's own limit. Other arguments that decide an answer are refused."""
-    limit, named = own.get("max_seq_length"), False
+    limit, named, where = own.get("max_seq_length"), False, own.file
     for older, newer, known in _ARGUMENTS:
         key = older if older in own else newer
         passed = own.get(key) or {}

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from fastqps.errors import ModelError
-from fastqps.models.files.json_files import read_json
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.reading import read_json
 from fastqps.models.sentence_transformers.keys import MODULE
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.files.json_files import optional_object, read_object
-from fastqps.models.files.keys import Keys
-from fastqps.models.sentence_transformers.keys import EXPANSION, MODEL_FILE, MULTI_MODEL, TOKEN_MASK
+from fastqps.models.files.keys import Keys, read_keys
+from fastqps.models.files.reading import optional_object
+from fastqps.models.sentence_transformers.keys import EXPANSION, MODEL_FILE, TOKEN_MASK
 from fastqps.models.sentence_transformers.prompts import Prompts
 
 PYLATE = "ColBERT"
@@ -69,21 +69,20 @@ def model_type(root: Path) -> str:
 
 def read_skip_list(folder: Path) -> SkipList:
     """The configuration of a MultiVectorMask."""
-    path = folder / "config.json"
-    keys = Keys(str(path), read_object(path), TOKEN_MASK)
+    keys = read_keys(folder / "config.json", TOKEN_MASK)
     keys.check_known()
     tasks = keys.get("skiplist_tasks")
     tasks = ["document"] if tasks is None else [tasks] if isinstance(tasks, str) else tasks
-    return SkipList(_words(path, "skiplist_words", keys.get("skiplist_words")), _words(path, "skiplist_tasks", tasks))
+    words = _words(keys.file, "skiplist_words", keys.get("skiplist_words"))
+    return SkipList(words, _words(keys.file, "skiplist_tasks", tasks))
 
 
-def read_multi_vector(root: Path, own: Keys, skip_list: SkipList | None) -> MultiVector:
-    """How the model in ``root`` takes inputs. ``own``: the transformer's file; ``skip_list``: its MultiVectorMask's.
+def read_multi_vector(model: Keys, own: Keys, skip_list: SkipList | None) -> MultiVector:
+    """How a model takes inputs. ``own``: the transformer's file; ``skip_list``: its MultiVectorMask's.
 
     PyLate keeps in the model's file what sentence-transformers keeps in its modules. Raises ``ModelError``.
     """
-    path = root / MODEL_FILE
-    model = Keys(str(path), optional_object(path), MULTI_MODEL)
+    path = model.file
     knobs = _pylate_knobs(model) | {key: own[key] for key in _KNOBS if key in own}
     query_length, document_length = (_length(path, key, knobs.get(key)) for key in _KNOBS[:2])
     expansion = _expansion(path, knobs.get("query_expansion"))
@@ -104,11 +103,10 @@ def read_multi_vector(root: Path, own: Keys, skip_list: SkipList | None) -> Mult
     )
 
 
-def with_prefixes(root: Path, prompts: Prompts) -> Prompts:
+def with_prefixes(model: Keys, prompts: Prompts) -> Prompts:
     """The prompts with the prefixes that PyLate keeps apart in front of them."""
-    path = root / MODEL_FILE
     texts = dict(prompts.texts)
-    for name, prefix in _prefixes(Keys(str(path), optional_object(path), MULTI_MODEL)).items():
+    for name, prefix in _prefixes(model).items():
         texts[name] = prefix + texts.get(name, "").removeprefix(prefix)
     return Prompts(tuple(texts.items()), prompts.default)
 
@@ -132,7 +130,7 @@ def _pylate_knobs(model: Keys) -> dict[str, Any]:
     return knobs | {_KNOBS[2]: {"strategy": "fixed", "attend": bool(attend), "length": length}}
 
 
-def _expansion(path: Path, value: Any) -> Expansion | None:
+def _expansion(path: str, value: Any) -> Expansion | None:
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -150,13 +148,13 @@ def _expansion(path: Path, value: Any) -> Expansion | None:
     return Expansion(length, strategy == "fixed", attend, token)
 
 
-def _length(path: Path, key: str, value: Any) -> int:
+def _length(path: str, key: str, value: Any) -> int:
     if value is not None and (type(value) is not int or value < 1):
         raise ModelError(f"{path}: {key} {value!r} is no number of tokens")
     return value or 0
 
 
-def _words(path: Path, key: str, value: Any) -> tuple[str, ...]:
+def _words(path: str, key: str, value: Any) -> tuple[str, ...]:
     words = [] if value is None else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ModelError(f"{path}: {key} {value!r} is no list of texts")

@@ -9,9 +9,8 @@ from typing import Literal
 
 from fastqps.errors import ModelError
 from fastqps.models.files.config_values import size
-from fastqps.models.files.json_files import optional_object, read_object
-from fastqps.models.files.keys import Keys, Rules
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.keys import Keys, Rules, read_keys
+from fastqps.models.files.reading import has_file
 from fastqps.models.sentence_transformers.keys import (
     DENSE,
     NORMALIZE,
@@ -88,7 +87,7 @@ class Pipeline:
 
 def _pooling(path: Path) -> tuple[Pooling, bool]:
     """The mode, and whether the tokens of prompts are pooled, too."""
-    config = Keys(str(path), read_object(path), POOLING)
+    config = read_keys(path, POOLING)
     config.check_known()
     prompts = config.get("include_prompt", True)
     if not isinstance(prompts, bool):
@@ -108,7 +107,7 @@ def _pooling(path: Path) -> tuple[Pooling, bool]:
 
 def _dense(root: Path, folder: str, known: Rules = DENSE) -> Dense:
     path = root / folder / "config.json"
-    config = Keys(str(path), read_object(path), known)
+    config = read_keys(path, known)
     activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
     name = torch_class(activation)
     if name not in _DENSE_ACTIVATIONS:
@@ -197,7 +196,7 @@ def _normalizes(root: Path, folder: str) -> tuple[bool, tuple[str, ...]]:
     """Whether a Normalize scales the pooled vector, and warnings."""
     path = root / folder / "config.json"
     # An empty path means the root, whose config.json is the transformer's.
-    config = Keys(str(path), optional_object(path) if folder else {}, NORMALIZE)
+    config = read_keys(path, NORMALIZE, optional=True) if folder else Keys(str(path), {}, NORMALIZE)
     name = config.get("module_input_name", _POOLED)
     if name not in (_POOLED, None):
         raise ModelError(f"{path}: module_input_name {name!r} is not supported: only the pooled vector is normalised")
@@ -229,5 +228,5 @@ def _multi_vector(root: Path, modules: list[tuple[str, str]], kind: str) -> Pipe
 
 def _normalizes_tokens(folder: Path) -> bool:
     """Whether a Normalize finds vectors of tokens. Without a name it looks for a pooled vector, and there is none."""
-    path = folder / "config.json"
-    return Keys(str(path), optional_object(path), TOKEN_NORMALIZE).get("module_input_name") == "token_embeddings"
+    keys = read_keys(folder / "config.json", TOKEN_NORMALIZE, optional=True)
+    return keys.get("module_input_name") == "token_embeddings"

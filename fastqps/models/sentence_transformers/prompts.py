@@ -26,21 +26,21 @@ class Prompts:
 NO_PROMPTS = Prompts()
 
 
-def read_prompts(where: str, model: Keys, named: tuple[str, ...]) -> Prompts:
+def read_prompts(model: Keys, named: tuple[str, ...]) -> Prompts:
     """The prompts of the file ``model``. ``named``: those that the model has anyway, empty unless the file fills them.
 
     ``ModelError`` for texts that are none and a default without a text of its name.
     """
     prompts = model.get("prompts") or {}
     if not isinstance(prompts, Mapping):
-        raise ModelError(f"{where}: prompts is no object")
+        raise ModelError(f"{model.file}: prompts is no object")
     texts = dict.fromkeys(named, "")
     for name, text in prompts.items():
         if not isinstance(text, str | None):
-            raise ModelError(f"{where}: the prompt {name!r} is {text!r}, which is no text")
+            raise ModelError(f"{model.file}: the prompt {name!r} is {text!r}, which is no text")
         texts[name] = text or ""
     default = model.get("default_prompt_name")
     if default is not None and default not in texts:
         known = ", ".join(map(repr, texts)) or "there are none"
-        raise ModelError(f"{where}: default_prompt_name {default!r} is none of the prompts: {known}")
+        raise ModelError(f"{model.file}: default_prompt_name {default!r} is none of the prompts: {known}")
     return Prompts(tuple(texts.items()), default or "")

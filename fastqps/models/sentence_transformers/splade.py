@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fastqps.errors import ModelError
-from fastqps.models.files.json_files import read_object
-from fastqps.models.files.keys import Keys
+from fastqps.models.files.keys import read_keys
 from fastqps.models.sentence_transformers.keys import SPLADE_POOLING
 
 # The function of a logit, in front of the log1p that makes a weight of it.
@@ -31,7 +30,7 @@ UNSERVED: Mapping[str, str] = {
 
 def read_splade(path: Path) -> SpladeActivation:
     """The activation that the config.json of a SpladePooling says. ``ModelError`` for what is not supported."""
-    config = Keys(str(path), read_object(path), SPLADE_POOLING)
+    config = read_keys(path, SPLADE_POOLING)
     config.check_known()
     if (strategy := config.get("pooling_strategy", "max")) != "max":
         raise ModelError(f"{path}: pooling_strategy {strategy!r} is not supported; supported: max")

@@ -9,9 +9,8 @@ from typing import Any
 from fastqps.errors import ModelError
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.config_values import LABELS_MAX, Activation
-from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, rules
-from fastqps.models.files.regular import has_file
+from fastqps.models.files.reading import has_file, optional_object
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.sentence_transformers.config import read_static_config
 from fastqps.models.sentence_transformers.keys import MODEL_FILE

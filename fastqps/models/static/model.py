@@ -11,7 +11,7 @@ from typing import Any
 from fastqps.errors import ModelError
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_values import Activation
-from fastqps.models.files.json_files import read_object
+from fastqps.models.files.reading import read_object
 from fastqps.models.files.tensors import Tensor, read_tensors
 from fastqps.models.sentence_transformers.pipeline import Dense
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS, Prompts

@@ -1,4 +1,4 @@
-"""Added tokens, as the ``tokenizers`` package keeps them beside a model's vocabulary."""
+"""Added tokens, as the ``tokenizers`` package keeps them beside a model's vocabulary, and templates of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.models.tokenizers.keys import CONFIG
 
 _FLAGS = ("single_word", "lstrip", "rstrip")
 
@@ -34,6 +35,35 @@ def read_token(where: str, entry: Any) -> Token:
 def settled(token: Token) -> Token:
     """The token with the package's default: it is looked for in the normalised text unless it is special."""
     return token if token["normalized"] is not None else Token(token, normalized=not token["special"])
+
+
+Part = dict[str, Any]
+Named = Mapping[str, str | Token | None]  # special tokens by their names
+
+
+def text_of(token: str | Token | None) -> str | None:
+    return token["content"] if isinstance(token, dict) else token
+
+
+def template(single: list[str], pair: list[str], ids: Mapping[str, int]) -> Part:
+    def piece(spelled: str) -> Part:
+        name, _, kind = spelled.partition(":")
+        sequence = name.startswith("$")
+        return {"Sequence" if sequence else "SpecialToken": {"id": name.lstrip("$"), "type_id": int(kind or 0)}}
+
+    return {
+        "type": "TemplateProcessing",
+        "single": [piece(each) for each in single],
+        "pair": [piece(each) for each in pair],
+        "special_tokens": {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in ids.items()},
+    }
+
+
+def flag(options: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = options.get(key, default)
+    if not isinstance(value, bool):
+        raise ModelError(f"{CONFIG}: {key} {value!r} is neither true nor false")
+    return value
 
 
 @dataclass

@@ -12,9 +12,8 @@ from typing import Any
 from fastqps.errors import ModelError
 from fastqps.models.files.config_values import count
 from fastqps.models.tokenizers import unigram_classes
-from fastqps.models.tokenizers.added_tokens import Token, token
+from fastqps.models.tokenizers.added_tokens import Named, Part, Token, flag, template, text_of, token
 from fastqps.models.tokenizers.keys import CONFIG
-from fastqps.models.tokenizers.parts import Named, Part, flag, template, text_of
 
 QWEN2_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -26,26 +25,14 @@ _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask":
 _ROBERTA = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
 _SPACE = "\u2581"
 _END = "<|endoftext|>"
-_DEFAULTS: Mapping[str, Mapping[str, str]] = {
-    "BertTokenizer": _BERT,
-    "DistilBertTokenizer": _BERT,
-    "RobertaTokenizer": _ROBERTA,
-    "XLMRobertaTokenizer": _ROBERTA,
-    "CamembertTokenizer": _ROBERTA,
-    "GPT2Tokenizer": {"unk": _END, "bos": _END, "eos": _END},
-    "MPNetTokenizer": _ROBERTA | {"unk": "[UNK]"},
-    "AlbertTokenizer": _BERT | {"bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"},
-    "DebertaV2Tokenizer": _BERT | {"bos": "[CLS]", "eos": "[SEP]"},
-    "T5Tokenizer": {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"},
-    "Qwen2Tokenizer": {"unk": _END, "eos": _END, "pad": _END},
-    "LlamaTokenizer": {"unk": "<unk>", "bos": "<s>", "eos": "</s>"},
-    "GemmaTokenizer": {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"},
-}
+_DEBERTA = _BERT | {"bos": "[CLS]", "eos": "[SEP]"}
+_GEMMA = {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"}
 _TOKEN_TYPES = ("BertTokenizer", "DebertaV2Tokenizer")  # their model_input_names hold token_type_ids
 
 
 def named_defaults(kind: str) -> dict[str, str]:
-    return {f"{name}_token": content for name, content in _DEFAULTS.get(kind, {}).items()}
+    defaults = _CLASSES[kind][2] if kind in _CLASSES else {}
+    return {f"{name}_token": content for name, content in defaults.items()}
 
 
 def has_token_types(kind: str) -> bool:
@@ -70,7 +57,7 @@ def built(kind: str, file: Mapping[str, Any], options: Mapping[str, Any], named:
 
     ``ModelError`` where its options are of a wrong type, or where the file has another kind of model.
     """
-    model, build = _BUILDERS[kind]
+    model, build, _ = _CLASSES[kind]
     stated = file["model"].get("type", model)
     if stated != model:
         raise ModelError(
@@ -205,18 +192,19 @@ def _byte_fallback(file: Mapping[str, Any], named: Named, unknown: str | None, *
     }
 
 
-_BUILDERS = {
-    "BertTokenizer": ("WordPiece", _bert),
-    "DistilBertTokenizer": ("WordPiece", _bert),
-    "RobertaTokenizer": ("BPE", _bpe),
-    "GPT2Tokenizer": ("BPE", _bpe),
-    "Qwen2Tokenizer": ("BPE", _qwen2),
-    "GemmaTokenizer": ("BPE", _gemma),
-    "LlamaTokenizer": ("BPE", _llama),
-    "MPNetTokenizer": ("WordPiece", _bert),
-    "AlbertTokenizer": ("Unigram", unigram_classes.albert),
-    "XLMRobertaTokenizer": ("Unigram", unigram_classes.xlm_roberta),
-    "CamembertTokenizer": ("Unigram", unigram_classes.camembert),
-    "DebertaV2Tokenizer": ("Unigram", unigram_classes.deberta_v2),
-    "T5Tokenizer": ("Unigram", unigram_classes.t5),
+# The kind of each class's model, what builds its parts, and the special tokens that a configuration need not name.
+_CLASSES: Mapping[str, tuple[str, Callable[..., dict[str, Part | None]], Mapping[str, str]]] = {
+    "BertTokenizer": ("WordPiece", _bert, _BERT),
+    "DistilBertTokenizer": ("WordPiece", _bert, _BERT),
+    "RobertaTokenizer": ("BPE", _bpe, _ROBERTA),
+    "GPT2Tokenizer": ("BPE", _bpe, {"unk": _END, "bos": _END, "eos": _END}),
+    "Qwen2Tokenizer": ("BPE", _qwen2, {"unk": _END, "eos": _END, "pad": _END}),
+    "GemmaTokenizer": ("BPE", _gemma, _GEMMA),
+    "LlamaTokenizer": ("BPE", _llama, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}),
+    "MPNetTokenizer": ("WordPiece", _bert, _ROBERTA | {"unk": "[UNK]"}),
+    "AlbertTokenizer": ("Unigram", unigram_classes.albert, _DEBERTA | {"unk": "<unk>", "pad": "<pad>"}),
+    "XLMRobertaTokenizer": ("Unigram", unigram_classes.xlm_roberta, _ROBERTA),
+    "CamembertTokenizer": ("Unigram", unigram_classes.camembert, _ROBERTA),
+    "DebertaV2Tokenizer": ("Unigram", unigram_classes.deberta_v2, _DEBERTA),
+    "T5Tokenizer": ("Unigram", unigram_classes.t5, {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}),
 }

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fastqps.errors import ModelError
-from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.regular import has_file
-from fastqps.models.tokenizers.added_tokens import AddedTokens, read_token, token
+from fastqps.models.files.reading import has_file, read_object
+from fastqps.models.tokenizers.added_tokens import AddedTokens, read_token, text_of, token
 from fastqps.models.tokenizers.classes import built, has_token_types, post_processor
 from fastqps.models.tokenizers.keys import (
     BACKEND,
@@ -22,14 +21,12 @@ from fastqps.models.tokenizers.keys import (
     config_keys,
     tokenizer_class,
 )
-from fastqps.models.tokenizers.parts import text_of
 from fastqps.models.tokenizers.special_tokens import SpecialTokens, read_special_tokens
 from fastqps.models.tokenizers.unigram_classes import precompiled
 
 Side = Literal["left", "right"]
 _FAR = 1 << 30  # tokens: a truncation that states only its side
 _PARTS_BYTES_MAX = 96 * 1024  # a card holds them, and has 256 KiB
-_UNKNOWN_NAMED_MAX = 8
 
 
 @dataclass(frozen=True)
@@ -123,6 +120,7 @@ def _read(
     markers: tuple[str, ...],
 ) -> TokenizerFiles:
     tokens = read_special_tokens(folder, keys, kind, file)
+    keys.unknown += tokens.unknown
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
     added.add(token(each, special=True, normalized=False) for each in markers)
@@ -150,7 +148,7 @@ def _read(
         _limit(keys),
         _pads_left(file.get("padding"), keys),
         side == "left",
-        (*_unknown(keys, tokens), *_rebuilt(kind, anew, family_decides)),
+        (*keys.warnings(), *_rebuilt(kind, anew, family_decides)),
     )
 
 
@@ -273,15 +271,6 @@ def _encoded(parts: dict[str, Any]) -> str:
             f"{_PARTS_BYTES_MAX} are supported; save the tokenizer with transformers, so that both files agree"
         )
     return encoded
-
-
-def _unknown(keys: Keys, tokens: SpecialTokens) -> tuple[str, ...]:
-    unknown = (*keys.unknown, *tokens.unknown)
-    if not unknown:
-        return ()
-    more = f" and {len(unknown) - _UNKNOWN_NAMED_MAX} more" if len(unknown) > _UNKNOWN_NAMED_MAX else ""
-    names = ", ".join(key[:60] for key in unknown[:_UNKNOWN_NAMED_MAX])
-    return (f"{CONFIG} has keys that fastqps does not know and that have no effect: {names}{more}.",)
 
 
 def _rebuilt(kind: str, anew: tuple[str, ...], family_decides: bool) -> tuple[str, ...]:

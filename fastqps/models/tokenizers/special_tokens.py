@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.regular import has_file
-from fastqps.models.tokenizers.added_tokens import Token, read_token, settled, token
+from fastqps.models.files.reading import has_file, read_object
+from fastqps.models.tokenizers.added_tokens import Token, read_token, settled, text_of, token
 from fastqps.models.tokenizers.classes import extra_default, mask_of, named_defaults
 from fastqps.models.tokenizers.keys import CONFIG, NAMED, SPECIAL_MAP, config_keys
-from fastqps.models.tokenizers.parts import text_of
 
 ADDED = "added_tokens.json"
 _EXTRA, _OLD_EXTRA, _DECODER = "extra_special_tokens", "additional_special_tokens", "added_tokens_decoder"

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.files.config_values import size
+from fastqps.models.tokenizers.added_tokens import Named, Part, flag, template, text_of
 from fastqps.models.tokenizers.keys import CONFIG
-from fastqps.models.tokenizers.parts import Named, Part, flag, template, text_of
 
 _SPACE = "\u2581"
 

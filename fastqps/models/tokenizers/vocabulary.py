@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastqps.files.regular import read_regular
-from fastqps.models.files.json_files import TOKENIZER_BYTES_MAX
+from fastqps.models.files.reading import TOKENIZER_BYTES_MAX
 
 
 def content_of(source: str) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fastqps.config.units import format_bytes
 from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError
-from fastqps.models.shape import shape_of
+from fastqps.models.files.deciding_files import shape_of
 from fastqps.supervisor.plan import Plan, answer_bytes, fetch_again, memory_of, read_card
 from fastqps.supervisor.room import Room, format_size, room_of
 from fastqps.telemetry.metrics.usage import private_bytes

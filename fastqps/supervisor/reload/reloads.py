@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fastqps.process.served_models import OutcomeName, Reloaded, ReloadRefused
+from fastqps.process.served_models import Reloaded, ReloadRefused
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.reload.reload import Reloader
@@ -26,7 +25,7 @@ class Reloads:
         log: Log,
     ) -> None:
         self.last: Reloaded | None = None
-        self._reloader = reloader
+        self.reloader = reloader
         self._models = models
         self._domains = domains
         self._outcome = outcome
@@ -37,17 +36,7 @@ class Reloads:
     @property
     def doing(self) -> str:
         """The step at which a running reload is; "" if none runs."""
-        return self._reloader.running
-
-    @property
-    def counts(self) -> Counter[tuple[str, OutcomeName]]:
-        """The number of reloads by outcome, for each model."""
-        return self._reloader.counts
-
-    @property
-    def outcomes(self) -> Mapping[str, OutcomeName]:
-        """The outcome of each model's last reload, for models that had one."""
-        return self._reloader.outcomes
+        return self.reloader.running
 
     def start(self, model: int, path: str) -> asyncio.Task[Reloaded | None]:
         """Begins to reload one model from ``path``; "" means from where it was read. May raise ``ReloadRefused``."""
@@ -90,7 +79,7 @@ class Reloads:
     async def _run(self, which: Sequence[tuple[int, str]]) -> Reloaded | None:
         found: Reloaded | None = None
         for model, path in which:
-            self.last = found = await self._reloader.reload(model, path, self._domains)
+            self.last = found = await self.reloader.reload(model, path, self._domains)
         if self._again:
             self._again = False
             asyncio.get_running_loop().call_soon(self.start_all)  # after this one

@@ -20,10 +20,9 @@ from fastqps.config.settings import OFF
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
-from fastqps.process.credential_files import UpstreamFiles
-from fastqps.supervisor.credentials.files import CredentialFiles
+from fastqps.process.credentials import UpstreamFiles
+from fastqps.supervisor.credentials.files import CredentialFiles, exposures
 from fastqps.supervisor.credentials.watch import CredentialWatch
-from fastqps.supervisor.exposure import exposures
 from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.gpu.sharing import Sharing

@@ -24,8 +24,7 @@ from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reload import Reloader
 from fastqps.supervisor.reload.reloads import Reloads
-from fastqps.supervisor.server.limits import RuntimeLimits
-from fastqps.supervisor.server.view import View
+from fastqps.supervisor.server.view import RuntimeLimits, View
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain, make_domains

@@ -1,22 +1,67 @@
-"""The state of a running server, as its admin pages, metrics and load reports read it."""
+"""The state of a running server, as its admin pages, metrics and load reports read it; and its limits, which change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 
-from fastqps._core import BusyUnion, LoadWindow
-from fastqps.process.readiness import Readiness, readiness
-from fastqps.process.served_models import OUTCOMES, ServedVersion
+from fastqps._core import BusyUnion, LoadWindow, RouteView
+from fastqps.config.edge import REMOTE
+from fastqps.process.served_models import OUTCOMES, Limits, ModelLimits, Readiness, ServedVersion
+from fastqps.supervisor.credentials.files import is_loopback
 from fastqps.supervisor.credentials.watch import CredentialWatch
-from fastqps.supervisor.exposure import is_loopback
+from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.listener import internal_target
+from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
-from fastqps.supervisor.server.limits import RuntimeLimits
 from fastqps.supervisor.shared import Shared
+from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 from fastqps.supervisor.workers.workers import Workers
-from fastqps.telemetry.metrics.source import Canaries
 from fastqps.telemetry.tracing import Tracing
+
+_PHASES = {"lame duck": "a lame duck: it serves, and will drain soon"}
+
+
+class RuntimeLimits:
+    """Reads and writes the limits in the routes of the serving generations. The next generation of a model starts with
+    the settings of the server."""
+
+    def __init__(self, server: Plan, shared: Shared, workers: Workers, log: Log) -> None:
+        self._config = server.config
+        self._shared = shared
+        self._workers = workers
+        self._log = log
+
+    def all(self) -> list[ModelLimits]:
+        """The limits of all models, by index; none of an edge, which has no steps."""
+        if self._config.device == REMOTE:
+            return []
+        return [self._of(generation) for generation in self._workers.serving]
+
+    def change(self, model: int, now: Limits) -> ModelLimits:
+        """Has a model's dispatchers obey these limits from their next step on. They are within ``most``."""
+        generation = self._workers.serving[model]
+        items = now.items if now.running is None else now.running
+        assert items
+        self._shared.segment.set_limits(generation.route, items=items, lanes=now.lanes, async_steps=now.async_steps)
+        self._shared.wake_everybody()
+        text = ", ".join(f"{key} {value}" for key, value in dataclasses.asdict(now).items() if value is not None)
+        self._log.event("supervisor", f"limits of {generation.name}: {text}")
+        return self._of(generation)
+
+    def _of(self, generation: Generation) -> ModelLimits:
+        route: RouteView = self._shared.segment.route(generation.route)
+        lanes, async_steps = generation.room.lanes, self._config.async_steps
+        generates = generation.card.generates
+        now = _limits(generates, route.max_batch_items, route.lanes or lanes, async_steps and route.async_steps)
+        return ModelLimits(generation.card.name, now, _limits(generates, route.most_items, lanes, async_steps))
+
+
+def _limits(generates: bool, items: int, lanes: int, async_steps: bool) -> Limits:
+    chosen = items or None  # 0: the model's dispatchers have not chosen it yet
+    return Limits(chosen if generates else None, None if generates else chosen, lanes, async_steps)
 
 
 class View:
@@ -46,6 +91,8 @@ class View:
         self.credentials = credentials
         self.reloads = reloads
         self.limits = limits
+        self.processes, self.restarts, self.canaries = workers.processes, workers.restarts, workers.canaries
+        self.model_of, self.device_of = server.model_of, server.device_of
         self._server = server
         self._shared = shared
         self._workers = workers
@@ -64,22 +111,10 @@ class View:
 
     # ---- its processes
 
-    def processes(self) -> Iterator[tuple[str, int]]:
-        """The (role, pid) of all processes of the server."""
-        return self._workers.processes()
-
-    def restarts(self) -> dict[str, int]:
-        """How often processes were started again, by role."""
-        return self._workers.restarts()
-
     def kernel_fallbacks(self) -> Mapping[str, int]:
         """How often torch's operation replaced each kernel; empty if no device has kernels."""
         on_gpu = any(device.gpu for device in self._server.devices)
         return self._shared.kernels.fallbacks() if on_gpu else {}
-
-    def canaries(self) -> list[Canaries]:
-        """The canary results of the running dispatchers."""
-        return self._workers.canaries()
 
     def filled(self) -> dict[int, bool]:
         """The dispatchers that must serve, and whether each does. Other indices are reserved for a model's next
@@ -90,14 +125,6 @@ class View:
     def doors(self) -> list[bool]:
         """Whether each front door serves."""
         return [worker.ready for worker in self._workers.doors]
-
-    def model_of(self, dispatcher: int) -> int:
-        """The model that a dispatcher serves."""
-        return self._server.model_of(dispatcher)
-
-    def device_of(self, dispatcher: int) -> int:
-        """The device that a dispatcher runs on, by its index."""
-        return self._server.device_of(dispatcher)
 
     # ---- its models
 
@@ -112,11 +139,12 @@ class View:
 
     def reload_counts(self) -> dict[tuple[str, str], int]:
         """The number of reloads by model and outcome."""
-        return {(name, outcome): self.reloads.counts[name, outcome] for name in self.models for outcome in OUTCOMES}
+        counts = self.reloads.reloader.counts
+        return {(name, outcome): counts[name, outcome] for name in self.models for outcome in OUTCOMES}
 
     def reload_failed(self) -> dict[str, bool]:
         """For each model: whether its last reload failed."""
-        return {name: self.reloads.outcomes.get(name) == "failed" for name in self.models}
+        return {name: self.reloads.reloader.outcomes.get(name) == "failed" for name in self.models}
 
     # ---- access
 
@@ -132,12 +160,39 @@ class View:
         """Whether only this machine can reach the admin port."""
         return is_loopback(self._server.config.admin_host)
 
-    def open_to_others(self) -> bool:
-        """Whether other machines can reach the admin port, and no token is needed."""
-        return not self.credentials.now.tokens and not self.on_loopback()
-
     # ---- tracing
 
     def trace_spans(self) -> dict[str, int]:
         """The number of spans by outcome; empty if no call is traced."""
         return self._tracing.spans() if self._tracing else {}
+
+
+def readiness(
+    phase: str, doors: Sequence[WorkerSlot], dispatchers: Sequence[DispatcherSlot], models: Sequence[str]
+) -> Readiness:
+    """A server is ready while it serves and each role (front doors; the dispatchers of each model) has a ready process.
+
+    One process that restarts does not make the server unready: the others take its work. (All replicas would drop out
+    of a load balancer for a fault that no client sees.)
+    """
+    roles: list[tuple[str, list[WorkerSlot]]] = [("front door", [*doors])]
+    for i, model in enumerate(models):
+        roles.append((f"dispatcher of {model}", [worker for worker in dispatchers if worker.model == i]))
+    missing, hopeless = [], []
+    for role, processes in roles:
+        if not any(process.ready for process in processes):
+            missing.append(f"no {role} is ready")
+        if all(process.given_up for process in processes):
+            hopeless.append(f"every {role} stays down")
+    workers = [*doors, *dispatchers]
+    degraded = [f"{s.title} {_state(s)}" for s in workers if not s.ready]
+    return Readiness(
+        reasons=(*([] if phase == "serving" else [f"the server is {_PHASES.get(phase, phase)}"]), *missing),
+        degraded=tuple(degraded),
+        hopeless=tuple(hopeless),
+        answers=phase in ("serving", "lame duck") and not missing,
+    )
+
+
+def _state(process: WorkerSlot) -> str:
+    return f"stays down: {process.given_up}" if process.given_up else "is not ready"

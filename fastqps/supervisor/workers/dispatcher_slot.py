@@ -18,8 +18,7 @@ from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.restarts import RestartBudget
-from fastqps.supervisor.workers.worker_slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import RestartBudget, WorkerSlot
 
 MISSES_MAX = 3
 MISS_NS_MIN = 1_000_000_000  # the least patience: on a busy machine a process may wait for its core

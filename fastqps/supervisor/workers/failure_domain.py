@@ -25,8 +25,7 @@ from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
-from fastqps.supervisor.workers.restarts import WINDOW_S, RestartBudget
-from fastqps.supervisor.workers.worker_slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WINDOW_S, RestartBudget, WorkerSlot
 
 FAULTS_MAX = 3  # faults in WINDOW_S of service; at the next one the domain stays down
 POLL_S = 0.02

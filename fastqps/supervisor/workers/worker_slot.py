@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
+from collections import deque
 from typing import Any
 
 from fastqps._core import DispatcherState, DoorState
@@ -13,9 +14,36 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.progress import Watched
-from fastqps.supervisor.workers.restarts import RestartBudget
 
 REAP_MAX_S = 30.0  # after a SIGKILL; after that its end is no longer awaited
+# How soon and how often a dead process is restarted.
+RESTARTS_MAX = 5
+WINDOW_S = 60.0
+DELAY_FIRST_S = 0.25
+DELAY_MAX_S = 5.0
+
+
+class RestartBudget:
+    """Allows at most ``most`` restarts in any WINDOW_S of service: the first at once, later ones with growing delays.
+
+    Only time with service counts. Otherwise a process that dies after minutes of starting would never have two deaths
+    in one window, and would be restarted for ever.
+    """
+
+    def __init__(self, most: int = RESTARTS_MAX) -> None:
+        self._most = most
+        self._deaths: deque[float] = deque(maxlen=most + 1)
+
+    def next_delay_s(self, served_s: float) -> float | None:
+        """Returns the seconds to wait before the restart after a death; None if the process stays down. ``served_s``:
+        total time with service so far."""
+        while self._deaths and served_s - self._deaths[0] >= WINDOW_S:
+            self._deaths.popleft()
+        self._deaths.append(served_s)
+        recent = len(self._deaths)
+        if recent > self._most:
+            return None
+        return 0.0 if recent == 1 else float(min(DELAY_FIRST_S * 2 ** (recent - 2), DELAY_MAX_S))
 
 
 class WorkerSlot(ABC):

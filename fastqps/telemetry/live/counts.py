@@ -15,11 +15,11 @@ import numpy as np
 from fastqps import __version__
 from fastqps._core import CLASSES, IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
 from fastqps.errors import StatusCode
-from fastqps.process.readiness import Readiness
-from fastqps.telemetry.metrics.histograms import Merged
+from fastqps.process.served_models import Readiness
+from fastqps.telemetry.metrics.families import Merged
 from fastqps.telemetry.metrics.meter import Load
 from fastqps.telemetry.metrics.source import Source
-from fastqps.telemetry.metrics.upstream_rows import HOP, upstreams
+from fastqps.telemetry.metrics.upstreams import HOP, upstreams
 
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
 

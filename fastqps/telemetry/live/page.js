@@ -178,11 +178,7 @@ async function ask(path) {
   return answer.json();
 }
 function remember(s) {
-  const all = Object.values(s.codes).reduce((sum, rate) => sum + rate, 0), ok = s.codes.OK || 0;
-  const active = mean(Object.values(s.devices));
-  const values = {at: s.at, ok, other: all - ok, p50: s.latency.p50, p99: s.latency.p99, active,
-    waiting: s.models.reduce((sum, m) => sum + m.waiting, 0), running: s.running, saturation: s.load ? s.load.saturation : null};
-  lines.push(columns.map((name) => values[name]));
+  lines.push(s.line);
   while (lines.length && lines[0][0] < s.at - HISTORY) lines.shift();
 }
 async function look() {

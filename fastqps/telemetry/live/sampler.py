@@ -15,7 +15,7 @@ from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.meter import Load
 
 HISTORY_S = 300
-# One line of the history: what the page draws over time.
+# One line of the history, which each answer brings, too: what the page draws over time.
 COLUMNS = ("at", "ok", "other", "p50", "p99", "waiting", "running", "active", "saturation")
 
 
@@ -37,7 +37,7 @@ class Sampler:
         current = view(self._before, after)
         self._before = after
         self._lines.append(_line(current))
-        self.now = _json(asdict(current))
+        self.now = _json({**asdict(current), "line": self._lines[-1]})
 
     def history(self) -> bytes:
         """The last minutes, oldest first."""

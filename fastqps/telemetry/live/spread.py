@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fastqps._core import histogram_upper
 from fastqps.telemetry.live.counts import Histogram
-from fastqps.telemetry.metrics.histograms import BUCKETS
+from fastqps.telemetry.metrics.families import BUCKETS
 
 _UPPER = np.array([float(histogram_upper(i)) for i in range(BUCKETS)])
 _LOWER = np.concatenate(([0.0], _UPPER[:-1]))

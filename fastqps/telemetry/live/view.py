@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from fastqps.telemetry.live.counts import Counts, DispatcherCounts, DoorCounts, ModelCounts, UpstreamState
 from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.metrics.meter import Load
-from fastqps.telemetry.metrics.upstream_rows import COUNTERS, EVENTS
+from fastqps.telemetry.metrics.upstreams import COUNTERS, EVENTS
 
 _US = 1e-3  # of nanoseconds
 Row = TypeVar("Row", "Model", "Dispatcher", "Door", "Upstream", "View")

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 
 from fastqps._core import CLASSES, COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats, now_ns
 from fastqps.errors import FAULTS, StatusCode
-from fastqps.telemetry.metrics.families import NS, counter, gauge
-from fastqps.telemetry.metrics.histograms import Edges, Merged
+from fastqps.telemetry.metrics.families import NS, Edges, Merged, counter, gauge, histogram
 from fastqps.telemetry.metrics.meter import WINDOW_S, FillWindow, LoadMeter
 from fastqps.telemetry.metrics.server_families import (
     canary_families,
@@ -28,8 +26,7 @@ from fastqps.telemetry.metrics.server_families import (
 )
 from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.tenants import TenantMeter
-from fastqps.telemetry.metrics.upstream_rows import UpstreamCounts
-from fastqps.telemetry.metrics.upstreams import upstream_families
+from fastqps.telemetry.metrics.upstreams import UpstreamCounts, upstream_families
 
 # These series exist from the start, with the value 0. A counter that appears with its first failure shows no increase,
 # so that failure would raise no alarm.
@@ -104,28 +101,22 @@ class Metrics:
         yield counter("items", "Items answered; a batch has many.", items, "model", "code")
 
     def _durations(self, doors: list[ProcessStats], dispatchers: list[ProcessStats]) -> Iterator[Any]:
-        request = HistogramMetricFamily(
-            "fastqps_request_duration_seconds", "From a call's headers to its answer.", labels=["model", "method"]
-        )
-        for m, model in enumerate(self._source.models):
-            for k, method in enumerate(METHODS[:-1]):  # all but "other"
-                if method in NATIVE_METHODS or any(door.requests[m, k].any() for door in doors):
-                    merged = Merged.of(door.request[m][k] for door in doors)
-                    merged.add_to(request, [model, method], self._time_edges, NS)
-        yield request
-        stages = HistogramMetricFamily("fastqps_stage_duration_seconds", "Where items spend time.", labels=["stage"])
-        for stage in STAGES:
-            merged = Merged.of(process.stage[stage] for process in (*doors, *dispatchers))
-            merged.add_to(stages, [stage], self._time_edges, NS)
-        yield stages
+        requests = [
+            ((model, method), Merged.of(door.request[m][k] for door in doors))
+            for m, model in enumerate(self._source.models)
+            for k, method in enumerate(METHODS[:-1])  # all but "other"
+            if method in NATIVE_METHODS or any(door.requests[m, k].any() for door in doors)
+        ]
+        what = "From a call's headers to its answer."
+        yield histogram("request_duration_seconds", what, requests, self._time_edges, "model", "method")
+        processes = (*doors, *dispatchers)
+        stages = [(stage, Merged.of(process.stage[stage] for process in processes)) for stage in STAGES]
+        yield histogram("stage_duration_seconds", "Where items spend time.", stages, self._time_edges, "stage")
 
     def _queues(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
         """The queues of each model by class: requests, the age of the oldest, and the waits that ended."""
         source, now = self._source, now_ns()
-        waits = HistogramMetricFamily(
-            "fastqps_class_wait_seconds", "How long items of a class waited.", labels=["model", "class"]
-        )
-        waiting, oldest, items, ages = [], [], [], []
+        waiting, oldest, items, ages, waits = [], [], [], [], []
         for m, model in enumerate(source.models):
             queues = source.segment.waiting(source.route_of(m))
             age_s = [max(0, now - since) * NS if since else 0.0 for _, since in queues]
@@ -137,12 +128,13 @@ class Metrics:
                 if kind in _PRIORITIES or count or merged.buckets.any():
                     items.append(((model, kind), count))
                     ages.append(((model, kind), age))
-                    merged.add_to(waits, [model, kind], self._time_edges, NS)
+                    waits.append(((model, kind), merged))
         yield gauge("requests_waiting", "Items that wait for a dispatcher.", waiting, "model")
         yield gauge("queue_oldest_age_seconds", "Age of the oldest of them.", oldest, "model")
         yield gauge("queue_items", "Items that wait, by class.", items, "model", "class")
         yield gauge("class_oldest_age_seconds", "Age of the oldest of each class.", ages, "model", "class")
-        yield waits
+        what = "How long items of a class waited."
+        yield histogram("class_wait_seconds", what, waits, self._time_edges, "model", "class")
 
     def _held(self) -> Iterator[Any]:
         segment, lines = self._source.segment, self._source.segment.doors()
@@ -153,12 +145,11 @@ class Metrics:
         yield gauge("slots_used", "Items that they hold.", sum(d.slots_used for d in lines))
 
     def _batches(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
+        models = self._source.models
+        own = [[s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m] for m in range(len(models))]
         for name, what in (("batch_items", "Items in a batch."), ("batch_tokens", "Tokens in a batch.")):
-            family = HistogramMetricFamily(f"fastqps_{name}", what, labels=["model"])
-            for m, model in enumerate(self._source.models):
-                own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
-                Merged.of(getattr(s, name) for s in own).add_to(family, [model], self._count_edges, 1)
-            yield family
+            rows = [(model, Merged.of(getattr(s, name) for s in of)) for model, of in zip(models, own, strict=True)]
+            yield histogram(name, what, rows, self._count_edges, "model")
         what = f"Tokens in the batches of the last {WINDOW_S} s, divided by their room."
         ratios = zip(self._source.models, self._fill.ratios(), strict=True)
         yield gauge("batch_fill_ratio", what, [(model, ratio) for model, ratio in ratios if ratio is not None], "model")

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from fastqps.telemetry.metrics.saturation import Limits
 from fastqps.telemetry.metrics.source import Source
-from fastqps.telemetry.metrics.upstream_rows import mean_utilization, upstreams
+from fastqps.telemetry.metrics.upstreams import mean_utilization, upstreams
 from fastqps.telemetry.metrics.usage import Usage
 
 TICK_S = 0.1

@@ -10,9 +10,22 @@ from rich.table import Table
 from rich.text import Text
 
 from fastqps.telemetry.live.view import Dispatcher, Upstream, View
-from fastqps.telemetry.metrics.upstream_rows import SERVING
-from fastqps.telemetry.top.bars import BUSY, DIM, IDLE, bar_of, idle_part, single, stacked
-from fastqps.telemetry.top.words import NONE, count, cut, listed, percent, span
+from fastqps.telemetry.metrics.upstreams import SERVING
+from fastqps.telemetry.top.cells import (
+    BUSY,
+    DIM,
+    IDLE,
+    NONE,
+    bar_of,
+    count,
+    cut,
+    idle_part,
+    listed,
+    percent,
+    single,
+    span,
+    stacked,
+)
 
 NAME_LEAST, NAME_MOST = 7, 24
 PERCENT, GAPS = 5, 3  # columns

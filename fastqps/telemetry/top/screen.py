@@ -14,10 +14,9 @@ from rich.text import Text
 
 from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import Model, View
-from fastqps.telemetry.top.bars import DIM, bar_of, single
+from fastqps.telemetry.top.cells import DIM, NONE, bar_of, count, listed, percent, single, span, uptime
 from fastqps.telemetry.top.device_time import device_time, rows, upstream_table
 from fastqps.telemetry.top.watch import Ticks, Watch
-from fastqps.telemetry.top.words import NONE, count, listed, percent, span, uptime
 
 FRAME = 2  # rows of a panel's border
 LATE_S = 3.0  # the head warns if the newest numbers are older

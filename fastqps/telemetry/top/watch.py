@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fastqps.telemetry.fetch import FetchError
-from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.remote import FetchError, fetch_counts
 from fastqps.telemetry.live.view import View, view
 
 ANSWER_MAX_S = 5.0  # then the look has failed, and the next one is due

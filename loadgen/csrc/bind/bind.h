@@ -1,16 +1,30 @@
-// The extension loadgen._native; loadgen/_native.pyi describes what each part adds to it.
+// The extension loadgen._native: the engine, and a server of known behaviour for proofs. All times are int64
+// nanoseconds. Instants of one run count from its start.
 #pragma once
-#include <pybind11/pybind11.h>
+#include <pybind11/numpy.h>
 
 #include "engine.h"
 
 namespace loadgen {
 
-void bind_engine(pybind11::module_& module);
+using Times = pybind11::array_t<i64, pybind11::array::c_style | pybind11::array::forcecast>;
+using Indexes = pybind11::array_t<u32, pybind11::array::c_style | pybind11::array::forcecast>;
 
-pybind11::dict to_dict(const Histogram& histogram);
-pybind11::dict to_dict(const Interval& interval);
-// The result of an engine whose run has ended.
-pybind11::dict result_of(Engine& engine);
+// An engine, and the arrays that its run reads, which outlive it.
+struct PyEngine {
+  explicit PyEngine(Options options) : engine(std::move(options)) {}
+  ~PyEngine() {
+    pybind11::gil_scoped_release free;
+    engine.stop(0);
+  }
+  Times times, deadlines;
+  Indexes payload_index;
+  Engine engine;
+};
+using EngineClass = pybind11::class_<PyEngine>;
+
+EngineClass bind_engine(pybind11::module_& module);
+void bind_histogram(pybind11::module_& module);
+void bind_result(pybind11::module_& module, EngineClass& engine);  // what an engine returns
 
 }  // namespace loadgen

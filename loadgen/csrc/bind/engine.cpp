@@ -1,27 +1,14 @@
-#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+
+#include <variant>
 
 #include "bind/bind.h"
 
 namespace py = pybind11;
+using namespace py::literals;
 
 namespace loadgen {
 namespace {
-
-using Times = py::array_t<i64, py::array::c_style | py::array::forcecast>;
-using Indexes = py::array_t<u32, py::array::c_style | py::array::forcecast>;
-
-// An engine, and the arrays that its run reads, which outlive it.
-struct PyEngine {
-  explicit PyEngine(Options options) : engine(std::move(options)) {}
-  ~PyEngine() {
-    py::gil_scoped_release free;
-    engine.stop(0);
-  }
-  Times times, deadlines;
-  Indexes payload_index;
-  Engine engine;
-};
 
 template <class T>
 std::span<const T> view(const py::array_t<T, py::array::c_style | py::array::forcecast>& array) {
@@ -36,13 +23,15 @@ CallKind kind_of(const std::string& name) {
   throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
 }
 
-std::unique_ptr<PyEngine> make_engine(
-    std::string host, u16 port, std::string path, std::vector<std::pair<std::string, std::string>> headers,
-    const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
-    std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight, u32 request_id_field,
-    u32 response_id_field, u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
-    const std::optional<std::vector<py::bytes>>& expected, u32 samples_max, u32 sample_every, bool record_calls,
-    i64 interval_ns, bool tls, const std::string& tls_ca, const std::string& tls_cert, const std::string& tls_key) {
+std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string path,
+                                      std::vector<std::pair<std::string, std::string>> headers,
+                                      const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
+                                      std::optional<std::vector<int>> cpus, const std::string& call,
+                                      u32 stream_in_flight, u32 request_id_field, u32 response_id_field,
+                                      u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
+                                      const std::optional<std::vector<py::bytes>>& expected, u32 samples_max,
+                                      u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
+                                      const py::bytes& tls_ca, const py::bytes& tls_cert, const py::bytes& tls_key) {
   Options o;
   o.host = std::move(host);
   o.port = port;
@@ -93,16 +82,16 @@ void begin(PyEngine& self, const Load& load) {
   self.engine.start(load);
 }
 
-void start(PyEngine& self, Times times, Indexes payload_index, const py::object& deadline_ns, i64 measure_from_ns,
-           i64 measure_until_ns) {
+void start(PyEngine& self, Times times, Indexes payload_index, std::variant<Times, i64> deadline_ns,
+           i64 measure_from_ns, i64 measure_until_ns) {
   Load load;
   load.times = view(times);
   load.payload_index = view(payload_index);
   Times deadlines;
-  if (py::isinstance<py::int_>(deadline_ns)) {
-    load.deadline = deadline_ns.cast<i64>();
+  if (const i64* one = std::get_if<i64>(&deadline_ns)) {
+    load.deadline = *one;
   } else {
-    deadlines = deadline_ns.cast<Times>();
+    deadlines = std::get<Times>(std::move(deadline_ns));
     load.deadlines = view(deadlines);
     if (load.deadlines.size() != load.times.size()) throw py::value_error("deadline_ns must be as long as times_ns");
   }
@@ -125,12 +114,6 @@ void start_closed(PyEngine& self, u32 in_flight, i64 duration_ns, Indexes payloa
   self.payload_index = std::move(payload_index);
 }
 
-py::list poll(PyEngine& self) {
-  py::list found;
-  for (const Interval& interval : self.engine.poll()) found.append(to_dict(interval));
-  return found;
-}
-
 bool wait(PyEngine& self, double timeout_s) { return self.engine.wait(i64(std::clamp(timeout_s, 0.0, 1e6) * 1e9)); }
 
 void stop(PyEngine& self, std::optional<double> grace_s) {
@@ -143,25 +126,41 @@ void stop(PyEngine& self, std::optional<double> grace_s) {
 
 }  // namespace
 
-void bind_engine(py::module_& module) {
-  py::class_<PyEngine>(module, "Engine")
-      .def(py::init(&make_engine), py::arg("host"), py::arg("port"), py::arg("path"), py::arg("headers"),
-           py::arg("payloads"), py::kw_only(), py::arg("connections") = 1, py::arg("streams") = 100,
-           py::arg("threads") = 1, py::arg("cpus") = py::none(), py::arg("call") = "unary",
-           py::arg("stream_in_flight") = 256, py::arg("request_id_field") = 0, py::arg("response_id_field") = 0,
-           py::arg("timeout_field") = 0, py::arg("status_field") = py::tuple(), py::arg("grace_ns") = 5 * kSecond,
-           py::arg("expected") = py::none(), py::arg("samples_max") = 0, py::arg("sample_every") = 97,
-           py::arg("record_calls") = false, py::arg("interval_ns") = kSecond, py::arg("tls") = false,
-           py::arg("tls_ca") = "", py::arg("tls_cert") = "", py::arg("tls_key") = "")
-      .def("connect", &connect, py::arg("timeout_s"))
-      .def("start", &start, py::arg("times_ns"), py::arg("payload_index"), py::arg("deadline_ns") = 0, py::kw_only(),
-           py::arg("measure_from_ns") = 0, py::arg("measure_until_ns") = i64(1) << 62)
-      .def("start_closed", &start_closed, py::arg("in_flight"), py::arg("duration_ns"), py::arg("payload_index"),
-           py::arg("deadline_ns") = 0, py::kw_only(), py::arg("measure_from_ns") = 0)
-      .def("poll", &poll)
-      .def("wait", &wait, py::arg("timeout_s"), py::call_guard<py::gil_scoped_release>())
-      .def("stop", &stop, py::arg("grace_s") = py::none())
-      .def("result", [](PyEngine& self) { return result_of(self.engine); });
+EngineClass bind_engine(py::module_& module) {
+  return EngineClass(
+             module, "Engine",
+             "Sends calls of one gRPC method on threads of its own. One engine is one run: connect, start, (poll "
+             "...), wait, result. Python's lock is released in every call that can take time; the threads never "
+             "take it.")
+      .def(py::init(&make_engine), "host"_a, "port"_a, "path"_a, "headers"_a, "payloads"_a, py::kw_only(),
+           "connections"_a = 1, "streams"_a = 100, "threads"_a = 1, "cpus"_a = py::none(), "call"_a = "unary",
+           "stream_in_flight"_a = 256, "request_id_field"_a = 0, "response_id_field"_a = 0, "timeout_field"_a = 0,
+           "status_field"_a = py::tuple(), "grace_ns"_a = 5 * kSecond, "expected"_a = py::none(), "samples_max"_a = 0,
+           "sample_every"_a = 97, "record_calls"_a = false, "interval_ns"_a = kSecond, "tls"_a = false,
+           "tls_ca"_a = py::bytes(), "tls_cert"_a = py::bytes(), "tls_key"_a = py::bytes(),
+           "What each is stands in loadgen/csrc/options.h. Raises ValueError for what would break it: the command line "
+           "checks the rest.")
+      .def("connect", &connect, "timeout_s"_a,
+           "Makes all connections, and waits for the server's SETTINGS on each, so that nothing is measured of it. "
+           "Raises OSError when a CPU of `cpus` cannot be had, else ConnectionError with the reason; then it may be "
+           "tried again.")
+      .def(
+          "start", &start, "times_ns"_a, "payload_index"_a, "deadline_ns"_a = 0, py::kw_only(), "measure_from_ns"_a = 0,
+          "measure_until_ns"_a = i64(1) << 62,
+          "Open loop: call i is due at times_ns[i] (int64[n], sorted), carries payloads[payload_index[i]] (uint32[n]) "
+          "and has deadline_ns, or deadline_ns[i], from its intended time (0: none). Contiguous arrays are not copied: "
+          "leave them alone until the run has ended. Raises ValueError for arrays that do not fit together, "
+          "RuntimeError if not connected or started before.")
+      .def("start_closed", &start_closed, "in_flight"_a, "duration_ns"_a, "payload_index"_a, "deadline_ns"_a = 0,
+           py::kw_only(), "measure_from_ns"_a = 0,
+           "Closed loop: so many calls are always open, spread evenly over all connections, for duration_ns. Measured: "
+           "what ends in [measure_from_ns, duration_ns). Payloads are sent in the order of payload_index, again and "
+           "again. `streams` counts only for bidi. Raises as start().")
+      .def("wait", &wait, "timeout_s"_a, py::call_guard<py::gil_scoped_release>(),
+           "Waits until the run has ended, at most so long. True: it has.")
+      .def("stop", &stop, "grace_s"_a = py::none(),
+           "No more sends; open calls get grace_s (None: grace_ns of the constructor) to end. Returns at once: then "
+           "wait(). A second call with a shorter grace shortens it. Does nothing before start() or after the end.");
 }
 
 }  // namespace loadgen

@@ -1,4 +1,5 @@
-// How an arrival ended. Each ends in exactly one of these; loadgen/_native.pyi says what they mean.
+// How an arrival ended. Each ends in exactly one of these. A gRPC code is the grpc-status of trailers or of a
+// trailers-only answer, or the answer's own status_field where the call itself was OK.
 #pragma once
 #include <nghttp2/nghttp2.h>
 
@@ -14,24 +15,24 @@ enum Outcome : u16 {
   kResourceExhausted = 8,
   kUnimplemented = 12,
   kGrpcCodes = 17,
-  kBadStatus = kGrpcCodes,
-  kNoStatus,
-  kBadAnswer,
-  kNoAnswer,
-  kWrongId,
-  kReset,  // + the error code of HTTP/2, 0 to 13
+  kBadStatus = kGrpcCodes,  // a grpc-status that is no number of 0 to 16
+  kNoStatus,                // the answer ended without one
+  kBadAnswer,               // OK, but its frames are broken or compressed, or a unary call got no message or several
+  kNoAnswer,                // bidi: the stream ended with OK, this request was not answered
+  kWrongId,                 // the answer carries another request's id (unary and server-stream)
+  kReset,                   // the server reset the stream; + the error code of HTTP/2, 0 to 13
   kResetUnknown = kReset + 14,
-  kGoAway,
-  kProtocolError,
-  kConnectionLost,
-  kConnectionRefused,
-  kConnectFailed,
-  kTimeout,
-  kExpiredUnsent,
-  kNotSent,
-  kUnfinished,
+  kGoAway,             // the server said GOAWAY and did not process this call
+  kProtocolError,      // the server's bytes are no HTTP/2; every call open on that connection ends so
+  kConnectionLost,     // closed or reset while the call was open
+  kConnectionRefused,  // no connection stood, and the last attempt was refused; as with a gRPC client that does not
+  kConnectFailed,      // wait for readiness, such arrivals fail at once. Failed in another way
+  kTimeout,            // given up: its deadline plus deadline_grace_ns passed without an answer
+  kExpiredUnsent,      // the deadline passed before a stream was free to send the call on
+  kNotSent,            // due, but not sent when the run ended
+  kUnfinished,         // sent, and still open when the grace of the end was over
   kNamedOutcomes,
-  kHttp = kNamedOutcomes,  // + the status of HTTP, less 100
+  kHttp = kNamedOutcomes,  // a status other than 200 without a grpc-status; + the status of HTTP, less 100
   kOutcomes = kHttp + 500,
 };
 

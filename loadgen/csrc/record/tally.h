@@ -1,4 +1,4 @@
-// What a run, or one thread's part of it, adds up to. The fields are those of Result in loadgen/_native.pyi.
+// What a run, or one thread's part of it, adds up to.
 #pragma once
 #include <iterator>
 #include <string>
@@ -62,38 +62,59 @@ struct Tally {
   void merge(Tally& other);  // takes the samples and calls of the other
 };
 
-// Their names in results.
-inline constexpr std::pair<const char*, u64 Tally::*> kTallyCounts[] = {
-    {"due_all", &Tally::due_all},
-    {"due", &Tally::due},
-    {"sent", &Tally::sent},
-    {"sent_in_window", &Tally::sent_in_window},
-    {"ok_in_window", &Tally::ok_in_window},
-    {"messages", &Tally::messages},
-    {"empty_answers", &Tally::empty_answers},
-    {"waiting_max", &Tally::waiting_max},
-    {"in_flight_max", &Tally::in_flight_max},
-    {"wrong_ids", &Tally::wrong_ids},
-    {"late_answers", &Tally::late_answers},
-    {"checked", &Tally::checked},
-    {"wrong", &Tally::wrong},
+// Their names in results, and what they are.
+template <class T>
+struct TallyRow {
+  const char* name;
+  T Tally::*member;
+  const char* about;
 };
-inline constexpr std::pair<const char*, Histogram Tally::*> kTallyTimes[] = {
-    {"response", &Tally::response},
-    {"service", &Tally::service},
-    {"response_failed", &Tally::response_failed},
-    {"lateness", &Tally::lateness},
-    {"own_lateness", &Tally::own_lateness},
-    {"first_message", &Tally::first_message},
-    {"message_gap", &Tally::message_gap},
+inline constexpr TallyRow<u64> kTallyCounts[] = {
+    {"due_all", &Tally::due_all, "Arrivals that became due, warm-up included."},
+    {"due", &Tally::due, "Measured arrivals."},
+    {"sent", &Tally::sent, "Measured arrivals that were written to a socket, whenever that was."},
+    {"sent_in_window", &Tally::sent_in_window,
+     "Calls written within the measured window: over its length, the achieved rate of sends."},
+    {"ok_in_window", &Tally::ok_in_window,
+     "Calls that ended OK within the measured window: over its length, the rate of good answers."},
+    {"messages", &Tally::messages, "Messages in answers to measured calls that ended OK."},
+    {"empty_answers", &Tally::empty_answers, "Measured calls that ended OK with a message of no bytes, or with none."},
+    {"waiting_max", &Tally::waiting_max,
+     "Most arrivals that were due and not sent at one time, over all threads' own maxima, added up."},
+    {"in_flight_max", &Tally::in_flight_max, "The same for calls that were sent and not ended."},
+    {"wrong_ids", &Tally::wrong_ids,
+     "bidi: answers with an id that no open request has and that none had that was given up (see late_answers)."},
+    {"late_answers", &Tally::late_answers, "bidi: answers to requests that had been given up."},
+    {"checked", &Tally::checked, "Answers compared with `expected`."},
+    {"wrong", &Tally::wrong, "Those of `checked` that differed."},
+};
+inline constexpr TallyRow<Histogram> kTallyTimes[] = {
+    {"response", &Tally::response,
+     "Measured calls that ended OK: from the intended time to the end of the answer (its trailers; bidi: its message). "
+     "Closed loop: from the moment at which the call was made. response = lateness + service for each call."},
+    {"service", &Tally::service,
+     "The same calls from the moment at which the last byte of the request was handed to the socket."},
+    {"response_failed", &Tally::response_failed,
+     "Measured calls that did not end OK, from the intended time to the end or the giving up; not those never sent."},
+    {"lateness", &Tally::lateness,
+     "Measured calls that were sent: from the intended time to the socket write, whatever the reason."},
+    {"own_lateness", &Tally::own_lateness,
+     "The part of it that the generator itself caused: its thread woke late, or was busy. For the other part the "
+     "server "
+     "held the call up: no stream was free, no window of flow control, a full socket, or a connection being made. That "
+     "is so as long as the thread, having done all that there was to do, had nothing to do but wait; from then on the "
+     "time is its own again."},
+    {"first_message", &Tally::first_message,
+     "server-stream, measured calls that ended OK: from the intended time to the first whole message. Else empty."},
+    {"message_gap", &Tally::message_gap, "server-stream, same calls: between one message and the next."},
 };
 
 inline void Tally::merge(Tally& other) {
   add(outcomes_all, other.outcomes_all);
   add(outcomes, other.outcomes);
   add(stream_outcomes, other.stream_outcomes);
-  for (const auto& [name, count] : kTallyCounts) this->*count += other.*count;
-  for (const auto& [name, time] : kTallyTimes) (this->*time).merge(other.*time);
+  for (const auto& row : kTallyCounts) this->*row.member += other.*row.member;
+  for (const auto& row : kTallyTimes) (this->*row.member).merge(other.*row.member);
   append(samples, other.samples);
   append(calls, other.calls);
 }

@@ -16,16 +16,20 @@
 
 namespace loadgen {
 
-// What the test server does. loadgen/_native.pyi explains each.
+// What the test server does. Each request message is one job. Jobs go through one queue and one server, first come
+// first served, in virtual time: a job that arrives at t ends at max(t, end of the job before) + service_ns, and is
+// answered then; waiting costs no CPU. The trailers follow when the client has closed its side and all jobs are
+// answered.
 struct ServerOptions {
   u16 port = 0;
   i64 service_ns = 0;
-  i64 answer_bytes = -1;  // -1: the request's own
-  u32 messages = 1;
-  i64 message_gap_ns = 0;
-  i64 stall_at_ns = 0, stall_for_ns = 0;
-  std::string path = "";  // empty: any
-  u64 fail_every = 0;
+  i64 answer_bytes = -1;   // zeros; -1: the request's own bytes
+  u32 messages = 1;        // answers per request message
+  i64 message_gap_ns = 0;  // from one to the next; service_ns leads to the first
+  i64 stall_at_ns = 0,
+      stall_for_ns = 0;   // once, so long after the first request, it neither reads nor answers for so long
+  std::string path = "";  // the only method there is, others are UNIMPLEMENTED; empty: any
+  u64 fail_every = 0;     // every so many-th call is answered with fail_status alone; 0: none
   int fail_status = 14;
   u32 streams_max = 0;  // 0: no limit
 

@@ -20,7 +20,7 @@ from reloading import Reloaded, Versions, version_of
 from service import Service
 from serving import descriptors, until
 
-from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S
+from fastqps.supervisor.workers.worker_slot import RESTARTS_MAX, WINDOW_S
 from fastqps.v1 import predict_pb2_grpc
 
 FLIPPED = "finishes what it has"  # in the log

@@ -100,6 +100,6 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
         if device == "cpu":
             expected = logprobs
         np.testing.assert_allclose(logprobs, expected, rtol=0, atol=close)
-        assert generator.generate(prompts[3:4], drawn)[0].token_ids == found[1][3].token_ids
+        assert generator.generate(prompts[3:4], **drawn)[0].token_ids == found[1][3].token_ids
         generator.close()
     assert answers[0] == answers[1] == answers[2]

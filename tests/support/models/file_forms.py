@@ -26,7 +26,7 @@ from sparse_encoders import write_sparse_encoder
 from token_classifiers import texts
 
 from fastqps import Engine
-from fastqps.models.adapters.keys import ADAPTER_KEYS
+from fastqps.models.adapters.adapter import ADAPTER_KEYS
 from fastqps.models.files.keys import Rules, rules
 from fastqps.models.sentence_transformers import keys
 

@@ -23,8 +23,7 @@ from fastqps._core import (
     histogram_upper,
     now_ns,
 )
-from fastqps.process.readiness import Readiness
-from fastqps.process.served_models import ServedVersion
+from fastqps.process.served_models import Readiness, ServedVersion
 from fastqps.telemetry.capacity import Capacity
 from fastqps.telemetry.live.counts import Counts, read_counts
 from fastqps.telemetry.metrics import Metrics

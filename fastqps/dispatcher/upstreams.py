@@ -1,4 +1,5 @@
-"""Looks up the servers that an edge sends to, again and again: their addresses come and go behind a name."""
+"""What an edge looks at again and again: the addresses of its servers, which come and go behind a name, and the files
+of its token and certificates."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from fastqps.errors import ConfigError
+from fastqps.process.credentials import UpstreamFiles
+
 INTERVAL_S = 5.0
 DOWN_INTERVAL_S = 0.5  # while no server answers: one that has moved is found soon
 _POLL_S = 0.25
 
+Pem = tuple[bytes, bytes, bytes]
 Upstream = tuple[str, str, int, str]  # its name for people, IP address, port, the name in its certificate
 
 
@@ -91,3 +96,47 @@ def addresses_of(host: str, port: int) -> list[Upstream]:
     by_family = {family: {str(address[0]) for kind, *_, address in results if kind == family} for family, *_ in results}
     ips = by_family.get(socket.AF_INET) or by_family.get(socket.AF_INET6) or set()
     return [(f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}", ip, port, host) for ip in sorted(ips)]
+
+
+class UpstreamCredentials:
+    """Connections that are opened later use what ``files`` hold now. ``use`` gets (token, PEM texts) when that has
+    changed.
+
+    Files that are no use change nothing; ``say`` gets a line if that lasts for two looks. They may be written one after
+    the other.
+    """
+
+    def __init__(
+        self, files: UpstreamFiles, use: Callable[[str, Pem | None], None], say: Callable[[str], None]
+    ) -> None:
+        self._files = files
+        self._use = use
+        self._say = say
+        self._now = files.token(), files.pem()
+        self._fault, self._told = "", ""
+
+    def start(self) -> None:
+        """Starts the thread, which ends with the process. Without files there is nothing to follow."""
+        if any(self._now):
+            threading.Thread(target=self._run, name="credentials", daemon=True).start()
+
+    def look(self) -> None:
+        """Reads the files once."""
+        try:
+            credentials = self._files.token(), self._files.pem()
+            if credentials != self._now:
+                self._use(*credentials)
+                self._now = credentials
+                self._say("upstreams: connections are opened with the new token and certificates from now on")
+            self._fault = self._told = ""
+        except (ConfigError, ValueError) as error:  # TlsError is a ValueError
+            fault = str(error)
+            if fault == self._fault != self._told:
+                self._told = fault
+                self._say(f"upstreams: the old token and certificates stay in use: {fault}")
+            self._fault = fault
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(INTERVAL_S)
+            self.look()

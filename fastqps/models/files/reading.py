@@ -1,18 +1,49 @@
-"""JSON files of a checkpoint."""
+"""Opens and reads files of a checkpoint. Every error is a ``ModelError`` that names the file."""
 
 from __future__ import annotations
 
+import os
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.files import regular
 from fastqps.files.documents import parse_json
-from fastqps.models.files.regular import has_file, read_regular
 
 # Values take up to 30 times as much memory as their text.
 _BYTES_MAX = 16 << 20
 TOKENIZER_BYTES_MAX = 64 << 20
 _TOKENIZERS = ("tokenizer.json", "_tokenizer_config.json")  # the ends of names of files that hold a vocabulary
+
+
+def has_file(path: Path) -> bool:
+    """Whether there is such a file. ``ModelError`` where there is something else of this name, or it cannot be reached:
+    a model without the file may be another one."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: {error}") from error
+    open_regular(path).close()
+    return True
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """The file, opened for reading without waiting. ``ModelError`` where it cannot be, or is no regular file."""
+    try:
+        return regular.open_regular(path)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}") from error
+
+
+def read_regular(path: Path, bytes_max: int) -> bytes:
+    """The content of a file. ``ModelError`` where it cannot be read, or is longer than ``bytes_max``."""
+    try:
+        return regular.read_regular(path, bytes_max)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}") from error
 
 
 def read_json(path: Path) -> Any:
