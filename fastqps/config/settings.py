@@ -103,7 +103,7 @@ class Config:
         "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
     )
     port: int = _setting(
-        50051, "count", "gRPC port. 0: any free one, printed at start.", least=0, most=65535, metavar="PORT"
+        50051, "count", "Port of gRPC and HTTP. 0: any free one, printed at start.", least=0, most=65535, metavar="PORT"
     )
     http_port: int = _setting(
         8000,

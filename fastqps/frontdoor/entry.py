@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
+from fastqps import _front
 from fastqps.process.credentials import Credentials, Vault
 
 LOOK_S = 0.25
 
 
-class Door(Protocol):
-    """The receiver of new credentials."""
-
-    def set_tls(self, certificate: bytes, key: bytes, client_ca: bytes) -> None:
-        """Sets the certificates of connections that are accepted from now on."""
-
-    def set_tokens(self, digests: list[bytes]) -> None:
-        """Sets the tokens of calls that begin from now on."""
-
-
 class Entry:
     """Passes the current credentials to the door at once, and later ones in ``watch``."""
 
-    def __init__(self, door: Door, vault: Vault) -> None:
+    def __init__(self, door: _front.Door, vault: Vault) -> None:
         self._door = door
         self._vault = vault
         self._version, self._told = vault.read()

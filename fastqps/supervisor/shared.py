@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Any
 
 from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
@@ -54,6 +55,19 @@ class Shared:
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that every child inherits."""
         return (self.segment_fd, self.parent_fd, *self.wake_dispatchers, *self.wake_doors)
+
+    def settings(self, index: int, title: str, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:
+        """What the settings of every child have."""
+        return {
+            "index": index,
+            "title": title,
+            "parent_pid": parent_pid,
+            "parent_fd": self.parent_fd,
+            "segment_fd": self.segment_fd,
+            "wake_dispatchers": self.wake_dispatchers,
+            "wake_doors": self.wake_doors,
+            "cpus": cpus,
+        }
 
     def wake_everybody(self) -> None:
         """Wakes all processes, so that they read the phase now."""

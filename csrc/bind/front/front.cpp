@@ -119,8 +119,9 @@ class Door {
   }
 
   void add_rare_method(const std::string& path, bool unary, bool texts, u16 number) {
-    if (!loop_->add_rare_method(path, unary ? transport::MethodKind::kUnary : transport::MethodKind::kBidi,
-                                role_of(texts), number))
+    if (!loop_->grpc.rare.add(loop_->grpc.methods, path,
+                              unary ? transport::MethodKind::kUnary : transport::MethodKind::kBidi, role_of(texts),
+                              number))
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
@@ -131,8 +132,8 @@ class Door {
   // protocol: in whose form errors are; "": {"error": "MESSAGE"}.
   void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, bool texts,
                       u16 number) {
-    if (!loop_->add_rare_route(transport::verb_of(verb), pattern, protocols::errors_of(protocol), role_of(texts),
-                               number))
+    if (!loop_->grpc.rare.add(loop_->grpc.routes, transport::verb_of(verb), pattern, protocols::errors_of(protocol),
+                              role_of(texts), number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 

@@ -5,7 +5,7 @@
 
 #include "protocols/json/text_input.h"
 #include "service/formats/protocol.h"
-#include "transport/http/http_error.h"
+#include "transport/http/http_request.h"
 
 namespace fastqps::protocols {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "protocols/tei/http_requests.h"
 #include "service/methods.h"
-#include "transport/http/http_error.h"
+#include "transport/http/http_request.h"
 
 namespace fastqps::protocols {
 

@@ -611,7 +611,7 @@ TEST(a_drain_lets_streams_end) {
   Generating test;
   const i32 stream = test.start("Generate", {.ids = {5}});
   test.make({'a'});
-  test.door.post({Command::Kind::kDrain, 10'000'000'000});
+  test.door.drain(10'000'000'000);
   test.client->run_for(20'000'000);
   CHECK(!test.client->goaways.empty());
   test.finish('b', Finish::kLength);

@@ -20,8 +20,8 @@ struct Response {
 
 class Http1Client {
  public:
-  explicit Http1Client(FrontDoor& door, Entrance entrance = Entrance::kHttp, const Peer& peer = {})
-      : door_(door), fd_(connected_to(door, entrance, peer)) {}
+  explicit Http1Client(FrontDoor& door, const Peer& peer = {})
+      : door_(door), fd_(connected_to(door, Entrance::kPublic, peer)) {}
   Http1Client(const Http1Client&) = delete;
   ~Http1Client() { close(); }
 

@@ -25,7 +25,7 @@ inline Limits without_sleep(Limits limits) {
 }
 
 // The end of a new connection to the door, by a pair of sockets.
-inline int connected_to(FrontDoor& door, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) {
+inline int connected_to(FrontDoor& door, Entrance entrance = Entrance::kPublic, const Peer& peer = {}) {
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
   door.adopt(ends[1], entrance, peer);
@@ -81,7 +81,7 @@ class Client {
                           {":scheme", "http"},
                           {":path", path},
                           {":authority", "test"},
-                          {"content-type", "application/grpc"},
+                          {"content-type", content_type},
                           {"te", "trailers"}};
     std::vector<nghttp2_nv> headers;
     for (const Fields* fields : {&usual, &extra})
@@ -172,6 +172,7 @@ class Client {
   }
   nghttp2_session* session() { return session_; }
 
+  std::string content_type = "application/grpc";
   std::map<i32, StreamAnswer> answers;
   std::vector<std::pair<i32, std::string>> goaways;  // last stream, debug text
   std::vector<u32> goaway_errors;

@@ -40,7 +40,8 @@ Seen over_grpc(Fixture& fixture, const Fields& headers) {
 }
 
 Seen over_http2(Fixture& fixture, const Fields& headers) {
-  Client client(fixture.door, 1 << 20, connected_to(fixture.door, Entrance::kHttp));
+  Client client(fixture.door);
+  client.content_type = "application/json";
   StreamAnswer& stream = client.ask("/later", "x", true, headers);
   Seen seen;
   if (!fixture.service.waiting.empty()) seen = open_call(fixture, fixture.service.waiting[0]);

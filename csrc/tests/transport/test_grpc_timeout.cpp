@@ -1,5 +1,5 @@
 #include "tests/check.h"
-#include "transport/framing/grpc_timeout.h"
+#include "transport/calls/request_head.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

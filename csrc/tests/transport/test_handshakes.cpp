@@ -314,6 +314,6 @@ TEST(a_drain_ends_those_that_are_under_way_and_those_that_wait) {
   Secure fixture(few_places(kNever));
   std::vector<std::unique_ptr<TlsPipe>> stuck;
   for (int i = 0; i < 6; i++) stuck.push_back(half_done(fixture, i < 5 ? ~size_t(0) : 100));
-  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 20 * kMillisecond});
+  fixture.door.drain(20 * kMillisecond);
   CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
 }

@@ -195,7 +195,6 @@ TEST(requests_that_others_may_read_differently_are_refused) {
       {"a LF before", "\n" + start + length + end + body},
       {"a space before", " " + start + length + end + body},
       {"a method with a colon", "PO:ST /echo HTTP/1.1\r\n" + host + length + end + body},
-      {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11)},
   };
   Fixture fixture;
   for (const auto& [name, bytes] : cases) {
@@ -217,6 +216,10 @@ TEST(requests_that_others_may_read_differently_are_refused) {
     }
     if (fixture.service.messages.size() != heard) test::fail(__FILE__, __LINE__, name);
   }
+  Http1Client tls(fixture.door);
+  CHECK_EQ(tls.ask("\x16\x03\x01"), "");
+  CHECK(tls.eof);
+  CHECK_EQ(fixture.counters.tls_on_plaintext, u64(1));
 }
 
 // Refusals of well-formed requests: the connection stays, unless the body was not read.
@@ -471,13 +474,11 @@ TEST(statuses_of_methods) {
 }
 
 // However late it comes, and however slowly: nothing stands before the answer.
-TEST(the_port_for_grpc_answers_505) {
+TEST(methods_of_grpc_are_505_over_http1) {
   Fixture fixture;
-  Http1Client client(fixture.door, Entrance::kGrpc);
+  Http1Client client(fixture.door);
   const u64 end_ns = now_ns() + 20 * kMillisecond;
   while (now_ns() < end_ns) client.turn();
   CHECK_EQ(client.ask("P"), "");
-  CHECK(client.ask("OST /echo HTTP/1.1\r\nHost: test\r\n\r\n").starts_with("HTTP/1.1 505 "));
-  CHECK(client.eof);
-  CHECK_EQ(fixture.counters.http1, u64(1));
+  CHECK(client.ask("OST /test.Service/Echo HTTP/1.1\r\nHost: test\r\n\r\n").starts_with("HTTP/1.1 505 "));
 }

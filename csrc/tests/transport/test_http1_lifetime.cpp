@@ -150,7 +150,7 @@ TEST(a_drain_answers_pipelined_requests) {
   client.send(post("/later", "x") + post("/later", "y") + post("/later", "z"));
   client.run();
   CHECK_EQ(fixture.service.waiting.size(), 3u);
-  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 60 * kSecond});
+  fixture.door.drain(60 * kSecond);
   client.run();
   for (u32 i = 0; i < 3; i++) fixture.service.finish(fixture.service.waiting[i]);
   const std::vector<Response> responses = client.responses(3);
@@ -170,7 +170,7 @@ TEST(a_drain_ends_connections_behind_their_responses) {
   busy.run();
   half.send("GET /echo HTTP/1.1\r\n");
   half.run();
-  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 60 * kSecond});
+  fixture.door.drain(60 * kSecond);
   const u64 began = now_ns();
   late.run();
   CHECK_EQ(fixture.door.net.connections.open(), 4u);

@@ -249,7 +249,7 @@ TEST(draining_finishes_what_is_open) {
   Client busy(fixture.door), idle(fixture.door);
   busy.call("/test.Service/Later", framed("x"));
   busy.run(), idle.run();
-  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 10 * kSecond});
+  fixture.door.drain(10 * kSecond);
   idle.run();
   CHECK(idle.eof);
   busy.run();
@@ -269,7 +269,7 @@ TEST(who_came_just_before_a_drain_is_answered) {
   late.call("/test.Service/Echo", framed("x"));
   Client busy(fixture.door);  // so that the drain goes on
   busy.ask("/test.Service/Later", framed("x"));
-  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 10 * kSecond});
+  fixture.door.drain(10 * kSecond);
   busy.run();
   late.run();
   CHECK_EQ(late.answers[1].code(), std::string("0"));
@@ -313,7 +313,7 @@ TEST(floods_end_their_connection_with_a_reason) {
   };
   for (const auto& each : cases) {
     Fixture fixture;
-    Http1Client client(fixture.door, Entrance::kGrpc);
+    Http1Client client(fixture.door);
     std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0) + each.first;
     for (int i = 0; i < each.count; i++) bytes += each.next(u32(2 * i + 1));
     for (size_t at = 0; at < bytes.size() && !client.eof; at += 8192)

@@ -32,7 +32,7 @@ struct Crowd : Fixture {
   explicit Crowd(const Limits& limits = few_places()) : Fixture(limits) {}
 
   Http1Client& come(const Peer& peer = {}) {
-    clients.push_back(std::make_unique<Http1Client>(door, Entrance::kHttp, peer));
+    clients.push_back(std::make_unique<Http1Client>(door, peer));
     turn_later();
     return *clients.back();
   }

@@ -8,8 +8,9 @@ using namespace fastqps::test;
 namespace {
 
 struct PlainClient : Client {
-  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20)
-      : Client(door, window, connected_to(door, Entrance::kHttp)) {}
+  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20) : Client(door, window) {
+    content_type = "application/json";
+  }
   StreamAnswer& response(const std::string& path, const std::string& body, const Fields& extra = {}) {
     const i32 stream = call(path, body, true, extra);
     run_until([&] { return answers[stream].closed; });
@@ -39,6 +40,39 @@ TEST(a_body_is_a_message_over_http2) {
   CHECK(fixture.service.last_info.half_closed);
   CHECK_EQ(client.response("/echo", fuzz::compressed("zipped", true, 6), {{"content-encoding", "gzip"}}).data,
            "zipped");
+}
+
+// The first bytes tell the version, the path and the content type whether a stream is gRPC's.
+TEST(one_port_speaks_all_protocols) {
+  const std::string grpc = "application/grpc", json = "application/json", message = framed("x");
+  const struct {
+    std::string path, content_type, body, status, code, answer;
+  } cases[] = {
+      {"/test.Service/Echo", grpc, message, "200", "0", message},
+      {"/test.Service/Echo", "application/grpc+proto; x=y", message, "200", "0", message},
+      {"/test.Service/Echo", json, message, "415", "3", ""},
+      {"/test.Service/Nothing", grpc, message, "200", "12", ""},
+      {"/echo", grpc, message, "200", "12", ""},
+      {"/echo", json, "x", "200", "none", "x"},
+      {"/echo", "application/grpc-web", "x", "200", "none", "x"},
+      {"/test.Service/Nothing", json, "x", "404", "none", "{\"error\":\"there is no route /test.Service/Nothing\"}"},
+  };
+  Fixture fixture;
+  Client client(fixture.door);
+  for (int round = 0; round < 2; round++) {
+    for (const auto& each : cases) {
+      client.content_type = each.content_type;
+      StreamAnswer& answer = client.ask(each.path, each.body);
+      CHECK_EQ(answer.fields[":status"], each.status);
+      CHECK_EQ(answer.code(), each.code);
+      CHECK_EQ(answer.data, each.answer);
+    }
+    Http1Client other(fixture.door);
+    other.send(post("/echo", "y"));
+    CHECK_EQ(other.responses(1)[0].body, "y");
+    CHECK_EQ(fixture.door.net.connections.open(), 2u);
+  }
+  CHECK(client.goaways.empty());
 }
 
 TEST(a_response_streams_over_http2) {
@@ -79,8 +113,6 @@ TEST(refusals_over_http2) {
   CHECK_EQ(client.response("/none", "abc").fields.at(":status"), "404");
   CHECK_EQ(client.response("/echo", "abc").fields.at("date").size(),
            std::string("Sun, 06 Nov 1994 08:49:37 GMT").size());
-  CHECK_EQ(client.response("/test.Service/Echo", framed("abc")).fields.at(":status"),
-           "404");  // gRPC is on its own port
   CHECK_EQ(client.response("/echo", std::string(10'001, 'x')).fields.at(":status"), "413");
   CHECK_EQ(client.response("/echo", std::string(10'001, 'x'), {{"content-length", "10001"}}).fields.at(":status"),
            "413");

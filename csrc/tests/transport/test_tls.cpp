@@ -85,18 +85,20 @@ TEST(clients_without_tls_are_told) {
   CHECK_EQ(fixture.counters.tls_failures, u64(0));
 }
 
-TEST(only_http2_is_spoken) {
+// Without ALPN the first bytes tell.
+TEST(alpn_chooses_the_protocol) {
   Secure fixture;
-  for (const char* alpn : {"", "\10http/1.1"}) {
+  for (const auto& [alpn, code] :
+       {std::pair{"", "0"}, {"\2h2", "0"}, {"\10http/1.1\2h2", "0"}, {"\10http/1.1", "none"}}) {
     SecureClient client(fixture.door, {.alpn = alpn});
-    client.http.run();
-    CHECK(client.pipe.failed || client.pipe.hung_up);
+    CHECK_EQ(code_of(client.http, kEcho), std::string(code));
+    CHECK(!client.pipe.failed);
   }
-  {
-    SecureClient client(fixture.door, {.alpn = "\10http/1.1\2h2"});
-    CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
-  }
-  CHECK_EQ(fixture.counters.tls_failures, u64(2));
+  CHECK_EQ(fixture.counters.protocol_errors, u64(1));  // the preface of HTTP/2 as HTTP/1.1
+  SecureClient client(fixture.door, {.alpn = "\3h22"});
+  client.http.run();
+  CHECK(client.pipe.failed || client.pipe.hung_up);
+  CHECK_EQ(fixture.counters.tls_failures, u64(1));
 }
 
 TEST(versions_before_1_2_are_refused) {
@@ -376,7 +378,7 @@ TEST(tokens_are_asked_for) {
 TEST(open_streams_end_with_their_token) {
   Fixture fixture;
   const auto change = [&](std::initializer_list<std::string_view> held, u64 id) {
-    fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens_of(held, id)});
+    fixture.door.set_tokens(tokens_of(held, id));
   };
   change({"another-token-of-the-file", "the-right-token-of-it"}, 1);
   Client client(fixture.door);
@@ -412,7 +414,7 @@ TEST(the_server_itself_comes_in_without) {
   Client client(fixture.door, 1 << 20, connected_to(fixture.door, Entrance::kInternal));
   CHECK_EQ(code_of(client, kEcho), std::string("0"));
   StreamAnswer& stream = client.ask("/test.Service/Stream", framed("x"), false);
-  fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens_of({"the-only-token-that-holds"}, 2)});
+  fixture.door.set_tokens(tokens_of({"the-only-token-that-holds"}, 2));
   client.run();
   CHECK(!stream.closed);
 }

@@ -56,9 +56,6 @@ enum class Fault : u8 {
   kIdle,
 };
 
-// The client's decision about tracing a call, in its traceparent.
-enum class TraceParent : u8 { kNone, kBad, kNotSampled, kSampled };
-
 // A received message that cannot be delivered yet; its bytes follow.
 struct HeldMessage {
   HeldMessage* next;
@@ -118,21 +115,18 @@ struct alignas(64) Call {
   bool deferred;      // the session waits for resume_answer()
   bool reset;         // by the client
   bool queued;        // in its session's queue of calls whose messages wait for the loop's time
-  TraceParent trace_parent;
   HeaderId header;
   Encoding encoding;
   // request
-  bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;
-  bool authorization_seen : 1, authorized : 1;
+  bool content_length_known : 1, authorization_seen : 1;
   bool identified : 1;  // CallState::callers has a row of it
   bool plain : 1;       // HTTP without gRPC: its one message is the request's body
-  u16 faults;           // bits of Fault, while the header block comes
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 message_ns;  // when the message began that is being received
   u64 user;
   union {
-    char* path;          // the beginning of an unknown one, for the status message
+    char* path;          // the beginning of one that names no method, for the status message
     HttpExchange* http;  // of a plain call, from the end of its header block on
   };
   MessageReader reader;

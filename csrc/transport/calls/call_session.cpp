@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "transport/calls/answer.h"
-#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 

@@ -1,10 +1,8 @@
-#include "transport/calls/call_timer.h"
-
 #include <algorithm>
 
 #include "transport/calls/call_session.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 

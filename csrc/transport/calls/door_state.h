@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "transport/calls/call.h"
+#include "transport/calls/progress.h"
 #include "transport/calls/rare_methods.h"
-#include "transport/calls/request.h"
 #include "transport/calls/tracer.h"
 #include "transport/framing/inflate.h"
 #include "transport/http/http_routes.h"
@@ -69,23 +69,6 @@ inline void forget_caller(CallState& calls, Call& call) {
   call.identified = false;
 }
 
-// Whether a header names a tenant or a group.
-inline bool is_name(const CallState& calls, std::string_view header) {
-  return header == kGroupHeader || (header == calls.tenant_header && !header.empty());
-}
-
-// Takes the value of a header that is_name(). kNone: it is good.
-inline Fault take_name(CallNames& names, std::string_view header, std::string_view value) {
-  if (header == kGroupHeader) return names.group.take(value) ? Fault::kNone : Fault::kGroup;
-  return names.tenant.take(value) ? Fault::kNone : Fault::kTenant;
-}
-
-// nullptr: no memory.
-inline CallNames* make_names(CallState& calls, const CallNames& from = {}) {
-  void* block = calls.allocator.allocate(sizeof(CallNames));
-  return block ? new (block) CallNames(from) : nullptr;
-}
-
 struct DoorState;
 
 // The reports of a front door beside its answers.
@@ -132,22 +115,40 @@ struct DoorState {
         grpc(*this, service, this->limits, net.poller.event_fd, reports) {}
   DoorState(const DoorState&) = delete;
 
-  // Whether a connection with this many calls may open one more.
-  bool may_open_call(u32 open_calls) const;
+  // Whether a connection with this many calls may open one more. The last quarter of the calls is reserved for
+  // connections below their share. So a few clients that open all their streams, and then neither send nor read, do not
+  // keep others out.
+  bool may_open_call(u32 open_calls) const {
+    return calls.pool.used() < limits.calls - limits.calls / 4 ||
+           open_calls < std::max(limits.calls / 4 / std::max(net.connections.open(), 1u), kCallsAlways);
+  }
   // When a connection that was accepted then is too old; kNever: no age is. It differs by connection.
-  u64 too_old_ns(u64 accepted_ns);
+  u64 too_old_ns(u64 accepted_ns) {
+    const u64 age_ns = limits.settings.max_connection_age_ns;
+    const double jitter = 0.9 + 0.2 * (net.random() / 4294967296.0);
+    return age_ns ? accepted_ns + u64(double(age_ns) * jitter) : kNever;
+  }
   // The memory of answers that no client's socket has taken yet.
   u64 unread_memory() const { return calls.answer_memory + net.unsent_bytes; }
   // The part of it that each connection may have when all of it is used.
   u64 unread_share() const { return limits.unread_bytes / std::max(net.connections.open(), 1u); }
   // Whether a connection with this many unread bytes of answers must not get `more`.
-  bool unread_too_much(u64 answer_bytes, u64 more) const;
+  bool unread_too_much(u64 answer_bytes, u64 more) const {
+    if (answer_bytes > 2 * u64(limits.answer_bytes)) return true;
+    return unread_memory() + more > limits.unread_bytes &&
+           answer_bytes + more > std::max<u64>(unread_share(), kUnreadAlways);
+  }
 
   const Limits limits;
   Counters& counters;
   NetState net;
   CallState calls;
   GrpcState grpc;
+
+ private:
+  // Of a connection, however many connections there are.
+  static constexpr u32 kUnreadAlways = 64 << 10;  // bytes
+  static constexpr u32 kCallsAlways = 8;
 };
 
 }  // namespace fastqps::transport

@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "transport/calls/call_session.h"
-#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "transport/http/http_error.h"
 #include "transport/http/http_request.h"
 #include "transport/rpc/method.h"
 #include "transport/rpc/service.h"

@@ -1,14 +1,10 @@
-#include "transport/calls/refusal.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
-#include "transport/calls/answer.h"
 #include "transport/calls/call_session.h"
-#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 
@@ -56,7 +52,7 @@ Description describe(const DoorState& door, const Call& call, char* text, size_t
       return {Code::kInvalidArgument};
     case Fault::kEncoding:
       say("grpc-encoding must be identity, gzip or deflate");
-      return {Code::kUnimplemented, {.accept_encoding = true}};
+      return {Code::kUnimplemented};
     case Fault::kConnectionFull:
       say("more than %u calls are in flight on this connection", 2 * limits.streams);
       return {Code::kResourceExhausted};
@@ -124,6 +120,10 @@ Description describe_plain(const DoorState& door, const Call& call, char* text, 
       say("%.*s takes %s", int(path.size()), path.data(), allowed_verbs(exchange.allowed).c_str());
       return {Code::kUnimplemented, {.plain_status = 405}};
     case Fault::kPath:
+      if (door.grpc.methods.find(exchange.request.path) >= 0) {
+        say("%.*s is a method of gRPC, which needs HTTP/2", int(path.size()), path.data());
+        return {Code::kUnimplemented, {.plain_status = 505}};
+      }
       say("there is no route %.*s", int(path.size()), path.data());
       return {Code::kNotFound};
     case Fault::kEncoding:

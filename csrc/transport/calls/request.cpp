@@ -1,13 +1,10 @@
-#include "transport/calls/request.h"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "transport/calls/call_session.h"
-#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
+#include "transport/calls/progress.h"
 #include "transport/rpc/fair_queue.h"
 
 namespace fastqps::transport {

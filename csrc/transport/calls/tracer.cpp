@@ -17,52 +17,23 @@ Tracer::~Tracer() {
   }
 }
 
-// Returns the call's record, and creates it if necessary; nullptr if there is no memory.
-TraceRecord* Tracer::record_of(Call& call) {
-  if (call.trace) return call.trace;
-  if (void* block = door_.calls.allocator.allocate(sizeof(TraceRecord))) call.trace = new (block) TraceRecord{};
-  return call.trace;
-}
-
-void Tracer::drop(Call& call) { door_.calls.allocator.release(std::exchange(call.trace, nullptr)); }
-
-// A header that is repeated is ignored.
-void Tracer::traceparent(Call& call, std::string_view value) {
-  TraceContext context;
-  const bool again = call.trace_parent != TraceParent::kNone;
-  call.trace_parent = TraceParent::kBad;
-  if (again || !parse_traceparent(value, &context)) return;
-  call.trace_parent = context.sampled ? TraceParent::kSampled : TraceParent::kNotSampled;
-  if (!context.sampled) return;
-  TraceRecord* record = record_of(call);
-  if (!record) return;
-  std::memcpy(record->trace_id, context.trace_id, sizeof record->trace_id);
-  std::memcpy(record->parent_id, context.parent_id, sizeof record->parent_id);
-}
-
-// Several headers are one list.
-void Tracer::tracestate(Call& call, std::string_view value) {
-  if (call.trace_parent == TraceParent::kNotSampled || call.trace_parent == TraceParent::kBad) return;
-  if (TraceRecord* record = record_of(call))
-    record->state_bytes = u16(append_tracestate(value, record->state, record->state_bytes, kTraceStateBytes));
-}
-
 // The client's decision holds if it made one. Otherwise a random share of the calls is traced.
-void Tracer::begin(Call& call) {
-  bool served = call.role == MethodRole::kService && call.method;
-  Rpc method = kOther;
-  if (served) method = Rpc(call.plain ? call.http->row->rpc : door_.grpc.methods.all()[call.row].rpc);
-  served = served && method != kSteps;  // each of its items is a call, and may be traced
-  const bool decided = call.trace_parent == TraceParent::kSampled || call.trace_parent == TraceParent::kNotSampled;
-  const bool sampled =
-      decided ? call.trace_parent == TraceParent::kSampled : served && random_.next() < source_.threshold;
-  if (!served || !sampled) return drop(call);
-  TraceRecord* record = record_of(call);
-  if (!record) return;
-  if (!decided) {  // a new trace: the received state belongs to another one
+void Tracer::begin(Call& call, std::string_view parent, std::string_view state) {
+  if (call.role != MethodRole::kService || !call.method) return;
+  const Rpc method = Rpc(call.plain ? call.http->row->rpc : door_.grpc.methods.all()[call.row].rpc);
+  if (method == kSteps) return;  // each of its items is a call, and may be traced
+  TraceContext context;
+  const bool decided = parse_traceparent(parent, &context);
+  if (decided ? !context.sampled : random_.next() >= source_.threshold) return;
+  void* block = door_.calls.allocator.allocate(sizeof(TraceRecord));
+  if (!block) return;
+  TraceRecord* record = call.trace = new (block) TraceRecord{};
+  if (decided) {
+    std::memcpy(record->trace_id, context.trace_id, sizeof record->trace_id);
+    std::memcpy(record->parent_id, context.parent_id, sizeof record->parent_id);
+    record->state_bytes = u16(append_tracestate(state, record->state, 0, kTraceStateBytes));
+  } else {
     random_bytes(record->trace_id, sizeof record->trace_id);
-    std::memset(record->parent_id, 0, sizeof record->parent_id);
-    record->state_bytes = 0;
   }
   if (source_.ring)
     random_bytes(record->span_id, sizeof record->span_id);
@@ -83,8 +54,7 @@ void Tracer::random_bytes(u8* out, u32 bytes) {
 
 void Tracer::end(Call& call, StatusCode code) {
   TraceRecord* record = std::exchange(call.trace, nullptr);
-  const bool complete = record->at_ns[kReceive];  // its header block was
-  if (!complete || !source_.ring) return door_.calls.allocator.release(record);
+  if (!source_.ring) return door_.calls.allocator.release(record);
   record->code = u8(code);
   if (ended_.size() < kEndedMax) return ended_.push_back(record);
   count_dropped(*record);

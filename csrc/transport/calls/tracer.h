@@ -29,11 +29,9 @@ class Tracer {
   bool on() const { return source_.ring || source_.forwards; }
   bool records() const { return source_.ring; }
 
-  // Headers of a request, in any order; only while on().
-  void traceparent(Call& call, std::string_view value);
-  void tracestate(Call& call, std::string_view value);
-  // The header block is complete: decides.
-  void begin(Call& call);
+  // A request's head is complete: decides, only while on(). parent: its traceparent, empty if it has none; state: the
+  // list of its tracestate headers.
+  void begin(Call& call, std::string_view parent, std::string_view state);
   // A traced call has ended, with or without a status.
   void end(Call& call, StatusCode code);
   // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own; of an edge's
@@ -49,8 +47,6 @@ class Tracer {
  private:
   static constexpr size_t kEndedMax = kTraceEntries;  // more of one turn would find no room in the ring
 
-  TraceRecord* record_of(Call& call);
-  void drop(Call& call);
   void publish_ended();
   void publish(const TraceRecord& record);
   void count_dropped(const TraceRecord& record);

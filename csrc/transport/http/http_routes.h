@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "transport/http/http_error.h"
 #include "transport/http/http_request.h"
 #include "transport/rpc/method.h"
 

@@ -1,11 +1,10 @@
 // Responses as HTTP/1.1: a head, then the body with its length, or in chunks.
-#include "transport/calls/answer.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 #include "transport/http/http_request.h"
 #include "transport/http1/session.h"
 

@@ -129,30 +129,21 @@ class Parser final : public http::basic_parser<true> {
 };
 
 const char* reason(const error_code& error) {
-  switch (static_cast<http::error>(error.value())) {
-    case http::error::bad_method:
-      return "the request line does not begin with a method";
-    case http::error::bad_target:
-      return "the request line has no target";
-    case http::error::bad_version:
-      return "the request line does not end with HTTP/1.1 or HTTP/1.0";
-    case http::error::bad_field:
-      return "a header's name is malformed";
-    case http::error::bad_value:
-      return "a header's value is malformed";
-    case http::error::bad_line_ending:
-      return "a line does not end with CR LF";
-    case http::error::bad_content_length:
-      return "the Content-Length header must be given once, in digits";
-    case http::error::bad_transfer_encoding:
-      return "the only Transfer-Encoding is chunked, once, without Content-Length";
-    case http::error::bad_chunk:
-      return "a chunk is malformed";
-    case http::error::bad_chunk_extension:
-      return "a chunk extension is malformed";
-    default:
-      return "the request is malformed";
-  }
+  static constexpr std::pair<http::error, const char*> kReasons[] = {
+      {http::error::bad_method, "the request line does not begin with a method"},
+      {http::error::bad_target, "the request line has no target"},
+      {http::error::bad_version, "the request line does not end with HTTP/1.1 or HTTP/1.0"},
+      {http::error::bad_field, "a header's name is malformed"},
+      {http::error::bad_value, "a header's value is malformed"},
+      {http::error::bad_line_ending, "a line does not end with CR LF"},
+      {http::error::bad_content_length, "the Content-Length header must be given once, in digits"},
+      {http::error::bad_transfer_encoding, "the only Transfer-Encoding is chunked, once, without Content-Length"},
+      {http::error::bad_chunk, "a chunk is malformed"},
+      {http::error::bad_chunk_extension, "a chunk extension is malformed"},
+  };
+  for (const auto& [found, text] : kReasons)
+    if (error == found) return text;
+  return "the request is malformed";
 }
 
 }  // namespace

@@ -4,23 +4,21 @@
 #include <utility>
 
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 
 namespace {
 
-constexpr std::string_view kHttp2Begins = "PRI ";  // nothing else does
-constexpr u64 kIdleGrace = kSecond;                // of an idle connection that is to go: a request may be on its way
-constexpr u32 kFieldBytes = 32;                    // that a header counts beside its text, as in HTTP/2
+constexpr u64 kIdleGrace = kSecond;  // of an idle connection that is to go: a request may be on its way
+constexpr u32 kFieldBytes = 32;      // that a header counts beside its text, as in HTTP/2
 
 }  // namespace
 
-Http1Session::Http1Session(DoorState& door, Connection& connection, bool may_change)
+Http1Session::Http1Session(DoorState& door, Connection& connection)
     : CallSession(door, connection),
       parser_(*this),
-      may_change_(may_change),
+      head_(door, false),
       age_at_ns_(door.too_old_ns(connection.accepted_ns())) {}
 
 Http1Session::~Http1Session() { drop(); }
@@ -36,7 +34,6 @@ Call* Http1Session::receiving() { return door_.calls.pool.find(receiving_); }
 // ---- input
 
 void Http1Session::receive(const u8* data, u32 bytes) {
-  if (may_change_ && change_protocol(data, bytes)) return;
   if (last_seen_) return;
   if (rest_.empty()) {
     const u32 taken = parse(data, bytes);
@@ -48,23 +45,6 @@ void Http1Session::receive(const u8* data, u32 bytes) {
   }
   if (in_request_) connection_.arm_by(request_since_ns_ + door_.limits.header_block_timeout);
   mark_dirty();
-}
-
-// True: the first bytes have been dealt with.
-bool Http1Session::change_protocol(const u8* data, u32 bytes) {
-  const std::string_view seen(reinterpret_cast<const char*>(data), bytes);
-  const size_t before = rest_.size(), compared = std::min(bytes, u32(kHttp2Begins.size() - before));
-  const bool same = kHttp2Begins.substr(before, compared) == seen.substr(0, compared);
-  if (!same) return may_change_ = false;
-  rest_ += seen;
-  waits_ = true;
-  if (before + compared < kHttp2Begins.size()) return true;
-  last_seen_ = true;
-  std::unique_ptr<Session> next = door_.net.host.make_session(connection_, SessionProtocol::kHttp2);
-  if (!next) return connection_.kill(), true;
-  Session& other = connection_.change_session(std::move(next));
-  other.receive(reinterpret_cast<const u8*>(rest_.data()), u32(rest_.size()));
-  return true;
 }
 
 void Http1Session::parse_rest() {
@@ -159,7 +139,7 @@ bool Http1Session::on_head(const Framing& framing) {
   call->content_length = framing.length;
   receiving_ = call->id();
   pipeline_.push(receiving_);
-  if (!head_.open(door_, *call, false)) {
+  if (!head_.open(*call)) {
     call->phase = Phase::kFinished;
     broken_ = last_seen_ = true;
     return false;

@@ -5,15 +5,14 @@
 #include <string>
 
 #include "transport/calls/call_session.h"
-#include "transport/calls/plain_head.h"
+#include "transport/calls/request_head.h"
 #include "transport/http1/request_parser.h"
 
 namespace fastqps::transport {
 
 class Http1Session final : public CallSession, private RequestSink {
  public:
-  // may_change: the first bytes may announce HTTP/2, whose session then takes over.
-  Http1Session(DoorState& door, Connection& connection, bool may_change);
+  Http1Session(DoorState& door, Connection& connection);
   ~Http1Session();
   Http1Session(const Http1Session&) = delete;
 
@@ -23,7 +22,6 @@ class Http1Session final : public CallSession, private RequestSink {
   bool wants_input() const override { return !full_of_requests(); }
   bool has_queued() override;
   void deliver_queued() override;
-  bool may_send() const override { return true; }
   bool fill(OutputBuffer& output) override;
   bool backlogged(u32 unsent) const override;
   After flushed(bool unsent, bool input_ended) override;
@@ -67,7 +65,6 @@ class Http1Session final : public CallSession, private RequestSink {
   bool on_body(const u8* data, u32 bytes) override;
   bool on_end() override;
 
-  bool change_protocol(const u8* data, u32 bytes);
   u32 parse(const u8* data, u32 bytes);
   void parse_rest();
   void begin_request();
@@ -83,11 +80,10 @@ class Http1Session final : public CallSession, private RequestSink {
   void write_refusal(OutputBuffer& output);
 
   RequestParser parser_;
-  PlainHead head_;
+  RequestHead head_;
   Pipeline pipeline_;
-  CallId receiving_{};  // whose body comes
-  std::string rest_;    // bytes that are not parsed yet
-  bool may_change_;
+  CallId receiving_{};       // whose body comes
+  std::string rest_;         // bytes that are not parsed yet
   bool in_request_ = false;  // a part of one has come
   bool waits_ = false;       // rest_ is the beginning of something: more must come
   bool last_seen_ = false;   // no more requests are read

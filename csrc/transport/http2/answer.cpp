@@ -1,12 +1,11 @@
 // Answers as HTTP/2 frames: response headers, DATA, trailers.
-#include "transport/calls/answer.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <string>
 
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 #include "transport/http/http_request.h"
 #include "transport/http2/callbacks.h"
 #include "transport/http2/session.h"

@@ -4,16 +4,13 @@
 #include <cstring>
 #include <string_view>
 
-#include "transport/calls/answer.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/progress.h"
 #include "transport/http2/callbacks.h"
 
 namespace fastqps::transport {
 
 namespace {
-
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
 
 u32 error_code(CallSession::Reset why) {
   switch (why) {
@@ -29,10 +26,9 @@ u32 error_code(CallSession::Reset why) {
 
 }  // namespace
 
-Http2Session::Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send)
+Http2Session::Http2Session(DoorState& door, Connection& connection)
     : CallSession(door, connection),
-      plain_(carries == Carries::kPlain ? std::make_unique<PlainHead>() : nullptr),
-      may_send_(may_send),
+      head_(door, true),
       hello_by_ns_(connection.hello_by_ns()),
       age_at_ns_(door.too_old_ns(connection.accepted_ns())) {}
 
@@ -53,7 +49,6 @@ void Http2Session::drop() {
 // ---- input
 
 void Http2Session::receive(const u8* data, u32 bytes) {
-  if (recognised_ < kPreface.size() && !recognise(data, bytes)) return;
   guard_.read(bytes);
   const ssize_t taken = nghttp2_session_mem_recv(nghttp2_, data, bytes);
   if (data_bytes_) nghttp2_session_consume_connection(nghttp2_, std::exchange(data_bytes_, 0));
@@ -74,36 +69,7 @@ void Http2Session::receive(const u8* data, u32 bytes) {
   mark_dirty();
 }
 
-// Looks at the first bytes as they come. False: this is not HTTP/2 and has been dealt with.
-bool Http2Session::recognise(const u8* data, u32 bytes) {
-  for (u32 i = 0; i < bytes && recognised_ < kPreface.size(); i++, recognised_++) {
-    if (data[i] == u8(kPreface[recognised_])) continue;
-    const bool letter = (data[i] >= 'A' && data[i] <= 'Z') || data[i] == ' ';
-    if (recognised_ < kEnoughOfPreface && letter) return answer_http1(), false;
-    if (recognised_ == 0 && data[0] == 0x16) {
-      door_.counters.tls_on_plaintext++;
-      door_.net.hint("a TLS client speaks to this plaintext port");
-      return connection_.kill(), false;
-    }
-    door_.counters.bad_preface++;
-    recognised_ = u8(kPreface.size());  // nghttp2 refuses it
-  }
-  may_send_ |= recognised_ >= kEnoughOfPreface;
-  return true;
-}
-
-void Http2Session::answer_http1() {
-  static constexpr std::string_view kAnswer =
-      "HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: "
-      "43\r\n\r\n"
-      "This port speaks gRPC, which needs HTTP/2.\n";
-  door_.counters.http1++;
-  door_.net.hint("an HTTP/1.1 client speaks to this port, which is for gRPC");
-  connection_.finish(reinterpret_cast<const u8*>(kAnswer.data()), kAnswer.size());
-}
-
 bool Http2Session::end_of_input() {
-  if (!may_send_) return false;
   for (Call* call = calls(); call; call = call->next)
     if (call->phase != Phase::kFinished && !call->half_closed) return false;
   end_watches();
@@ -184,10 +150,9 @@ bool Http2Session::owes_answers() {
   return false;
 }
 
-// Says why, without waiting, and closes. A client that has not shown that it speaks HTTP/2 hears nothing.
+// Says why, without waiting, and closes.
 void Http2Session::terminate(u32 http2_error, const char* text) {
   if (connection_.ending()) return;
-  if (!may_send_) return connection_.kill();
   if (*text) {
     nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(nghttp2_), http2_error,
                           reinterpret_cast<const u8*>(text), std::strlen(text));

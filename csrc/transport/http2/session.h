@@ -9,8 +9,7 @@
 
 #include "contract/types.h"
 #include "transport/calls/call_session.h"
-#include "transport/calls/plain_head.h"
-#include "transport/http2/request_headers.h"
+#include "transport/calls/request_head.h"
 #include "transport/net/counters.h"
 #include "transport/net/limits.h"
 
@@ -64,14 +63,19 @@ class FloodGuard {
   bool answered_ = true;
 };
 
+// HTTP/2's rules for a request's header block as a whole.
+struct HeaderRules {
+  static constexpr u8 kMethod = 1, kScheme = 2, kPath = 4, kAuthority = 8;
+  u8 seen = 0;           // pseudo headers
+  bool regular = false;  // no pseudo header may follow
+  bool host = false;
+};
+
 class Http2Callbacks;
 
 class Http2Session final : public CallSession {
  public:
-  // The kind of calls that its streams carry.
-  enum class Carries : u8 { kGrpc, kPlain };
-  // may_send: TLS has agreed on HTTP/2. Otherwise the client's first bytes must show it before anything is sent.
-  Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send);
+  Http2Session(DoorState& door, Connection& connection);
   ~Http2Session();
   Http2Session(const Http2Session&) = delete;
   // False: no memory.
@@ -82,7 +86,6 @@ class Http2Session final : public CallSession {
   // ---- for its connection
   void receive(const u8* data, u32 bytes) override;
   bool end_of_input() override;
-  bool may_send() const override { return may_send_; }
   bool fill(OutputBuffer& output) override;
   bool backlogged(u32 unsent) const override;
   After flushed(bool unsent, bool input_ended) override;
@@ -140,8 +143,6 @@ class Http2Session final : public CallSession {
   void start_plain(Call& call);
   void submit(Call& call, const nghttp2_nv* headers, size_t count);
 
-  bool recognise(const u8* data, u32 bytes);
-  void answer_http1();
   void terminate(u32 http2_error, const char* text);
   void send_final_goaway();
   bool owes_answers();
@@ -154,15 +155,14 @@ class Http2Session final : public CallSession {
 
   nghttp2_session* nghttp2_ = nullptr;  // nullptr: it has ended
   HeaderBlock block_;
-  const std::unique_ptr<PlainHead> plain_;  // nullptr: its streams carry gRPC
-  std::vector<CallId> starting_;            // plain calls whose response begins in this flush
+  RequestHead head_;              // of the block
+  std::vector<CallId> starting_;  // plain calls whose response begins in this flush
   FloodGuard guard_;
   Pings pings_;
   Retirement retirement_;
   const char* abuse_ = nullptr;  // noted inside a callback, acted on after the read
   u32 data_bytes_ = 0;           // DATA in this read, to be given back to the connection's window
-  u8 recognised_ = 0;            // bytes of the preface that have come
-  bool settings_received_ = false, may_send_;
+  bool settings_received_ = false;
   u64 hello_by_ns_, age_at_ns_;
 };
 

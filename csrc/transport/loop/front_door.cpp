@@ -7,9 +7,7 @@
 #include <array>
 
 #include "core/clock.h"
-#include "transport/calls/call_timer.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 #include "transport/http1/session.h"
 #include "transport/http2/session.h"
 #include "transport/tls/tls_channel.h"
@@ -24,9 +22,7 @@ FrontDoor::~FrontDoor() {
     if (Connection* connection = net.connections.at(i)) connection->kill();
   net.connections.clear();
   grpc.rare.queue().close();
-  net.listener.close();
-  net.http.close();
-  net.internal.close();
+  net.stop_listening();
 }
 
 namespace {
@@ -49,7 +45,7 @@ void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
   }
   std::unique_ptr<Channel> channel;
   if (net.tls && entrance != Entrance::kInternal) {
-    channel = std::make_unique<TlsChannel>(fd, net.tls, entrance);
+    channel = std::make_unique<TlsChannel>(fd, net.tls);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
@@ -60,11 +56,8 @@ void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
 }
 
 std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, SessionProtocol protocol) {
-  const bool plain = connection.entrance() == Entrance::kHttp;
-  if (plain && protocol != SessionProtocol::kHttp2)
-    return std::make_unique<Http1Session>(*this, connection, protocol == SessionProtocol::kUnknown);
-  const auto carries = plain ? Http2Session::Carries::kPlain : Http2Session::Carries::kGrpc;
-  auto session = std::make_unique<Http2Session>(*this, connection, carries, protocol == SessionProtocol::kHttp2);
+  if (protocol == SessionProtocol::kHttp1) return std::make_unique<Http1Session>(*this, connection);
+  auto session = std::make_unique<Http2Session>(*this, connection);
   if (!session->begin(http2_callbacks_)) return nullptr;
   return session;
 }
@@ -87,7 +80,7 @@ HeaderId FrontDoor::add_header(std::string_view name, std::string_view value) {
 
 // ---- other threads
 
-void FrontDoor::post(Command command) {
+void FrontDoor::post(std::function<void()> command) {
   {
     std::lock_guard lock(commands_mutex_);
     commands_.push_back(std::move(command));
@@ -97,30 +90,12 @@ void FrontDoor::post(Command command) {
 }
 
 void FrontDoor::take_commands() {
-  std::vector<Command> commands;
+  std::vector<std::function<void()>> commands;
   {
     std::lock_guard lock(commands_mutex_);
     commands.swap(commands_);
   }
-  for (const Command& command : commands) {
-    switch (command.kind) {
-      case Command::Kind::kStop:
-        net.drain.stopping = true;
-        break;
-      case Command::Kind::kDrain:
-        start_drain(command.grace_ns);
-        break;
-      case Command::Kind::kServing:
-        grpc.health.set_all(grpc.methods, command.serving);
-        break;
-      case Command::Kind::kTls:
-        net.tls = command.tls;
-        break;
-      case Command::Kind::kTokens:
-        change_tokens(command.tokens);
-        break;
-    }
-  }
+  for (const auto& command : commands) command();
 }
 
 // Streams that are open end with their token. Other calls have had their one request, and end by themselves.
@@ -145,9 +120,7 @@ void FrontDoor::take_answers() {
 void FrontDoor::start_drain(u64 grace_ns) {
   net.drain.by_ns = std::min(net.drain.by_ns, net.turn.ns + grace_ns);
   net.drain.active = true;
-  net.listener.close();
-  net.http.close();
-  net.internal.close();
+  net.stop_listening();
   grpc.health.shut_down();
   for (u32 i = 0; i < net.connections.places(); i++)
     if (Connection* connection = net.connections.at(i)) connection->retire(Retire::kDrain, grace_ns);
@@ -184,9 +157,7 @@ void FrontDoor::turn() {
   if (catches_up && heard_all_ && !net.queues.work()) run_timers();
   grpc.service.on_turn(net.turn.ns);
   grpc.loads.on_turn(net.turn.ns);
-  net.listener.update();
-  net.http.update();
-  net.internal.update();
+  for (Listener& listener : net.listeners) listener.update();
   idle_streams_.on_turn();
   unread_answers_.on_turn();
   flush_dirty();
@@ -202,10 +173,9 @@ bool FrontDoor::finished() const {
 // Nanoseconds until something is due; 0: there is work now.
 u64 FrontDoor::wait_ns() {
   if (net.queues.work() || !net.queues.dirty.empty() || !calls.inflated.empty() || !net.queues.closed.empty()) return 0;
-  u64 due = net.turn.ns + limits.sleep_max;
-  due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.http.due(),
-                  net.internal.due(), grpc.loads.due_ns(), idle_streams_.due_ns(), unread_answers_.due_ns(),
-                  net.drain.by_ns});
+  u64 due = std::min({net.turn.ns + limits.sleep_max, net.wheel.next_ns(), grpc.service.next_wakeup_ns(),
+                      grpc.loads.due_ns(), idle_streams_.due_ns(), unread_answers_.due_ns(), net.drain.by_ns});
+  for (const Listener& listener : net.listeners) due = std::min(due, listener.due());
   return due > net.turn.ns ? due - net.turn.ns : 0;
 }
 
@@ -231,13 +201,9 @@ void FrontDoor::wait() {
 }
 
 void FrontDoor::dispatch(u64 key, u32 events) {
+  if (key >= listener_key(0) && key < listener_key(kListeners))
+    return net.listeners[key - listener_key(0)].accept_some();
   switch (key) {
-    case listener_key(Entrance::kGrpc):
-      return net.listener.accept_some();
-    case listener_key(Entrance::kHttp):
-      return net.http.accept_some();
-    case listener_key(Entrance::kInternal):
-      return net.internal.accept_some();
     case kWakeKey:
       return clear_eventfd(net.poller.fds.wake);
     case kEventKey:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,15 +49,6 @@ class HeapTrim {
   u64 look_at_ns_ = 0;
 };
 
-// A command of another thread to the loop.
-struct Command {
-  enum class Kind : u8 { kStop, kDrain, kServing, kTls, kTokens } kind;
-  u64 grace_ns = 0;
-  Serving serving = Serving::kUnknown;
-  std::shared_ptr<const TlsContext> tls = {};
-  std::shared_ptr<const Tokens> tokens = {};
-};
-
 class FrontDoor final : public DoorState, public LoopControl, private Host {
  public:
   // The loop adds health, and load reports where there are any, to the service's methods. counters: may lie in shared
@@ -66,36 +58,35 @@ class FrontDoor final : public DoorState, public LoopControl, private Host {
   FrontDoor(const FrontDoor&) = delete;
 
   // ---- before run()
-  // A method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
-  bool add_rare_method(std::string_view path, MethodKind kind, MethodRole role, u16 id) {
-    return grpc.rare.add(grpc.methods, path, kind, role, id);
-  }
-  // The same of a route of plain HTTP.
-  bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id) {
-    return grpc.rare.add(grpc.routes, verb, pattern, errors, role, id);
-  }
   // The header by which calls name their tenant, in lower case; empty: they name none.
   void set_tenant_header(std::string_view name) { calls.tenant_header = name; }
   HeaderId add_header(std::string_view name, std::string_view value) override;
   void change_header(HeaderId header, std::string_view value) override { calls.headers[header].second = value; }
 
   // ---- any thread, also a signal handler's
-  void post(Command command);
-  void stop() override { post({.kind = Command::Kind::kStop}); }
-  void drain(u64 grace_ns) override { post({.kind = Command::Kind::kDrain, .grace_ns = grace_ns}); }
-  void set_serving(Serving serving) override { post({.kind = Command::Kind::kServing, .serving = serving}); }
+  // A command, which the loop carries out.
+  void post(std::function<void()> command);
+  void stop() override {
+    post([this] { net.drain.stopping = true; });
+  }
+  void drain(u64 grace_ns) override {
+    post([this, grace_ns] { start_drain(grace_ns); });
+  }
+  void set_serving(Serving serving) override {
+    post([this, serving] { grpc.health.set_all(grpc.methods, serving); });
+  }
   // Set the TLS context of new connections (nullptr: no encryption) and the tokens of new calls (nullptr: none). Before
   // run() they hold from the first connection on.
   void set_tls(std::shared_ptr<const TlsContext> context) {
-    post({.kind = Command::Kind::kTls, .tls = std::move(context)});
+    post([this, context = std::move(context)] { net.tls = context; });
   }
   void set_tokens(std::shared_ptr<const Tokens> tokens) {
-    post({.kind = Command::Kind::kTokens, .tokens = std::move(tokens)});
+    post([this, tokens = std::move(tokens)] { change_tokens(tokens); });
   }
 
   // ---- the loop's thread
   // Takes the socket over. If there is no place, counts it as refused and closes it.
-  void adopt(int fd, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) override;
+  void adopt(int fd, Entrance entrance = Entrance::kPublic, const Peer& peer = {}) override;
   // Turns until stopped or drained.
   void run();
   // Once before the first turn.
@@ -127,7 +118,7 @@ class FrontDoor final : public DoorState, public LoopControl, private Host {
 
   const Http2Callbacks http2_callbacks_;
   std::mutex commands_mutex_;
-  std::vector<Command> commands_;
+  std::vector<std::function<void()>> commands_;
   std::vector<Connection*> flushing_;
   IdleStreams idle_streams_{*this};
   UnreadAnswers unread_answers_{*this};

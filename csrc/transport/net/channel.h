@@ -11,11 +11,10 @@
 
 namespace fastqps::transport {
 
-// The listening sockets of a front door, and so the kinds of its connections.
+// The kinds of listening sockets, and so of connections.
 enum class Entrance : u8 {
-  kGrpc,
-  kHttp,      // plain HTTP
-  kInternal,  // gRPC of this server itself, without TLS and without tokens
+  kPublic,
+  kInternal,  // of this server itself, without TLS and without tokens
 };
 
 // How far a handshake has come, and why it comes no further.
@@ -24,13 +23,9 @@ enum class Handshake : u8 {
   kHello,  // the client's first words are here, or enough of them, and nothing dear has been done yet; it is when asked
            // again
   kDone,
-  kPlaintext,         // the client speaks no TLS
-  kNoProtocol,        // the client asks for none of the port's protocols
-  kNoCertificate,     // the client has to show one
-  kWrongCertificate,  // the client's is not trusted here
-  kNotTrusted,        // the client does not trust ours
-  kFailed,
-  kGone,  // the client has left
+  kPlaintext,  // the client speaks no TLS
+  kFailed,     // failure() says why
+  kGone,       // the client has left
 };
 
 class Channel {
@@ -50,11 +45,11 @@ class Channel {
   // False until a handshake is done; until then only advance_handshake() goes on, and nothing is read or written.
   virtual bool established() const { return true; }
   virtual Handshake advance_handshake() { return Handshake::kDone; }
-  // The protocol that the handshake has agreed on.
+  // The protocol that the handshake has agreed on; kUnknown: the first bytes tell.
   virtual SessionProtocol protocol() const { return SessionProtocol::kUnknown; }
   // The subject of the client's certificate; empty: it has shown none.
   virtual std::string_view certificate() const { return {}; }
-  // After kFailed: what the library says.
+  // Why, after kFailed.
   virtual const char* failure() const { return ""; }
   // The handshake, or read(), goes on when the socket can be written to, not when bytes come.
   virtual bool wants_write() const { return false; }

@@ -13,7 +13,9 @@ namespace fastqps::transport {
 
 namespace {
 constexpr int kWritesPerTurn = 16;
-constexpr u64 kLastHello = kSecond;  // for a client that has not said hello when its connection is to go
+constexpr u64 kLastHello = kSecond;                // for a client that has not said hello when its connection is to go
+constexpr std::string_view kHttp2Begins = "PRI ";  // nothing else does
+constexpr char kTlsBegins = 0x16;
 }  // namespace
 
 Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance,
@@ -33,7 +35,6 @@ Connection::~Connection() {
 }
 
 bool Connection::start() {
-  if (channel_->established() && !open_session()) return false;
   epoll_event event{};
   interest_ = EPOLLIN | EPOLLRDHUP;
   event.events = interest_;
@@ -43,15 +44,27 @@ bool Connection::start() {
   return true;
 }
 
-bool Connection::open_session() {
-  session_ = net_.host.make_session(*this, channel_->protocol());
-  return session_ != nullptr;
+// False: there is no memory, and the connection is closed.
+bool Connection::open_session(SessionProtocol protocol) {
+  session_ = net_.host.make_session(*this, protocol);
+  if (!session_) return kill(), false;
+  net_.counters.http1 += protocol == SessionProtocol::kHttp1;
+  if (net_.drain.active) session_->retire(Retire::kDrain, net_.drain.by_ns - net_.turn.ns);
+  arm_by(due());
+  return true;
 }
 
-Session& Connection::change_session(std::unique_ptr<Session> next) {
-  former_ = std::exchange(session_, std::move(next));
-  arm_by(session_->due());
-  return *session_;
+// The one place that tells protocols by the client's first bytes: the preface of HTTP/2, or else HTTP/1.1. False: more
+// must come, or the connection is closed.
+bool Connection::recognise(const u8* data, u32 bytes) {
+  first_.append(reinterpret_cast<const char*>(data), bytes);
+  if (first_[0] == kTlsBegins) {
+    net_.counters.tls_on_plaintext++;
+    net_.hint("a TLS client speaks to this plaintext port");
+    return kill(), false;
+  }
+  if (first_.starts_with(kHttp2Begins)) return open_session(SessionProtocol::kHttp2);
+  return !kHttp2Begins.starts_with(first_) && open_session(SessionProtocol::kHttp1);
 }
 
 void Connection::mark_dirty() {
@@ -97,7 +110,6 @@ bool Connection::read() {
   if (state_ == State::kClosed || eof_) return false;
   if (handshaking() && !advance_handshake()) return false;
   if (state_ == State::kOpen && paused()) return update_interest(), false;
-  former_.reset();
   u8* data = net_.read_buffer.get();
   const bool held_up = channel_->wants_read();
   const i64 n = channel_->read(data, net_.limits.read_bytes);
@@ -110,7 +122,12 @@ bool Connection::read() {
   net_.counters.bytes_in += u64(n);
   if (state_ == State::kLingering) return channel_->buffered();
   read_ns_ = net_.turn.ns;
-  session_->receive(data, u32(n));
+  if (session_) {
+    session_->receive(data, u32(n));
+  } else if (recognise(data, u32(n))) {
+    const std::string first = std::move(first_);
+    session_->receive(reinterpret_cast<const u8*>(first.data()), u32(first.size()));
+  }
   if (state_ != State::kOpen) return channel_->buffered();  // its session has nothing left that could be asked
   const bool filled = u32(n) == net_.limits.read_bytes;     // so there is probably more
   return (filled || channel_->buffered()) && !paused();
@@ -120,7 +137,7 @@ bool Connection::read() {
 void Connection::end_of_input() {
   if (state_ != State::kOpen) return kill();
   eof_ = true;
-  if (!session_->end_of_input()) return kill();
+  if (!session_ || !session_->end_of_input()) return kill();
   mark_dirty();
 }
 
@@ -153,7 +170,7 @@ void Connection::update_interest() {
 
 void Connection::flush() {
   dirty_ = false;
-  if (ending() || !session_ || !session_->may_send()) return;
+  if (ending() || !session_) return;
   int writes = 0;
   while (writable_ && write_unsent() && fill_output() && write_output())
     if (++writes == kWritesPerTurn) {
@@ -230,12 +247,6 @@ void Connection::finish() {
   linger();
 }
 
-void Connection::finish(const u8* data, u32 bytes) {
-  if (ending()) return;
-  channel_->write(data, bytes);
-  linger();
-}
-
 // Closing a socket with unread input would discard the last output, so the input is read to its end first.
 void Connection::linger() {
   if (state_ == State::kClosed) return;
@@ -306,7 +317,8 @@ void Connection::on_timer() {
 bool Connection::check_waits() {
   const u64 now = net_.turn.ns;
   if (!session_ && now >= hello_by_ns_) {
-    if (!net_.drain.active) net_.counters.tls_failures++;
+    if (!net_.drain.active)
+      (channel_->established() ? net_.counters.closed_settings_timeout : net_.counters.tls_failures)++;
     return kill(), false;
   }
   if (unsent_bytes() && now >= write_progress_ns_ + net_.limits.write_timeout) {
@@ -326,29 +338,9 @@ constexpr char kGoaway[] =
     "\0\0\x1c\7\0\0\0\0\0"
     "\0\0\0\0\0\0\0\x0c"
     "this port is for TLS";
-constexpr std::string_view kHttp1 =
-    "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 37\r\n\r\n"
-    "This port speaks gRPC, and over TLS.\n";
 constexpr std::string_view kNotHttps =
     "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 25\r\n\r\n"
     "This port speaks HTTPS.\r\n";
-
-const char* hint_of(Handshake found) {
-  switch (found) {
-    case Handshake::kPlaintext:
-      return "a client without TLS speaks to this port, which is for TLS";
-    case Handshake::kNoProtocol:
-      return "a TLS client offers by ALPN no protocol of this port's: gRPC needs h2, HTTP h2 or http/1.1";
-    case Handshake::kNoCertificate:
-      return "a TLS client shows no certificate, and --tls-client-ca asks for one";
-    case Handshake::kWrongCertificate:
-      return "a TLS client's certificate is not one that --tls-client-ca trusts";
-    case Handshake::kNotTrusted:
-      return "a TLS client does not trust this server's certificate";
-    default:
-      return nullptr;
-  }
-}
 
 }  // namespace
 
@@ -368,19 +360,20 @@ bool Connection::advance_handshake() {
   if (found == Handshake::kDone) {
     net_.counters.tls_handshakes++;
     end_handshake();
-    if (!open_session()) return kill(), false;
+    if (channel_->protocol() != SessionProtocol::kUnknown && !open_session(channel_->protocol())) return false;
     mark_dirty();
     return true;
   }
-  (found == Handshake::kPlaintext ? net_.counters.plaintext_on_tls : net_.counters.tls_failures)++;
-  if (const char* text = hint_of(found)) {
-    net_.hint(text);
+  if (found == Handshake::kPlaintext) {
+    net_.counters.plaintext_on_tls++;
+    net_.hint("a client without TLS speaks to this port, which is for TLS");
+    answer_plaintext();
   } else {
     char said[160];
     std::snprintf(said, sizeof said, "a TLS handshake failed: %s", channel_->failure());
+    net_.counters.tls_failures++;
     net_.hint(said);
   }
-  if (found == Handshake::kPlaintext) answer_plaintext();
   linger();  // so that what was said, by us or in an alert of TLS, arrives
   return false;
 }
@@ -413,7 +406,7 @@ void Connection::answer_plaintext() {
   if (seen == "PRI ")
     answer = {kGoaway, sizeof kGoaway - 1};
   else if (!seen.empty() && seen[0] >= 'A' && seen[0] <= 'Z')
-    answer = entrance_ == Entrance::kHttp ? kNotHttps : kHttp1;
+    answer = kNotHttps;
   if (!answer.empty()) send(channel_->fd(), answer.data(), answer.size(), MSG_NOSIGNAL);
 }
 

@@ -2,6 +2,7 @@
 // interprets the bytes.
 #pragma once
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -29,7 +30,7 @@ class Connection {
   bool trusted() const { return entrance_ == Entrance::kInternal; }
   // The subject of the client's certificate, after the handshake; empty: it has shown none.
   std::string_view certificate() const { return channel_->certificate(); }
-  // nullptr: its handshake is not done.
+  // nullptr: its protocol is not known yet.
   Session* session() const { return session_.get(); }
   u64 accepted_ns() const { return accepted_ns_; }
   // When the client last sent something.
@@ -78,22 +79,19 @@ class Connection {
   void mark_dirty();
   // Served in this turn or the next one.
   void make_ready();
-  // Hands the connection to another session, which has no calls of the former one.
-  Session& change_session(std::unique_ptr<Session> next);
   // on_timer() at this time at the latest.
   void arm_by(u64 at_ns);
   // Closes at once; its calls are lost.
   void kill();
   // Sends the session's output, as far as the socket takes it, and closes.
   void finish();
-  // The same with these bytes, of a session that has said nothing.
-  void finish(const u8* data, u32 bytes);
   bool ending() const { return state_ == State::kClosed || state_ == State::kLingering; }
 
  private:
   enum class State : u8 { kOpen, kLingering, kClosed };
 
-  bool open_session();
+  bool open_session(SessionProtocol protocol);
+  bool recognise(const u8* data, u32 bytes);
   bool read();
   bool advance_handshake();
   void end_handshake();
@@ -113,8 +111,8 @@ class Connection {
   NetState& net_;
   const ConnectionId id_;
   std::unique_ptr<Channel> channel_;
-  std::unique_ptr<Session> session_;  // nullptr: in the handshake
-  std::unique_ptr<Session> former_;   // until the next read
+  std::unique_ptr<Session> session_;  // nullptr: its protocol is not known yet
+  std::string first_;                 // the bytes that are to tell it
   const Entrance entrance_;
   const Peer peer_;
   State state_ = State::kOpen;

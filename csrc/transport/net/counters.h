@@ -20,14 +20,14 @@ struct Counters {
   u64 closed_write_timeout = 0;
   u64 bytes_in = 0, bytes_out = 0, reads = 0, writes = 0;
   // connections
-  u64 http1 = 0, tls_on_plaintext = 0, bad_preface = 0;
+  u64 http1 = 0;  // that speak HTTP/1.1
+  u64 tls_on_plaintext = 0;
   u64 closed_settings_timeout = 0, closed_header_timeout = 0, closed_keepalive = 0;
   u64 goaway_age = 0, goaway_idle = 0, goaway_drain = 0;
   u64 protocol_errors = 0;  // connections that nghttp2 ended
   u64 floods[u32(Flood::kCount)] = {};
   // calls
   u64 calls = 0;
-  u64 missing_te = 0;
   u64 unauthenticated = 0;  // calls without one of the tokens
   u64 client_resets = 0;    // calls that ended by the client's RST_STREAM before their answer
   u64 lost_calls = 0;       // calls that ended with their connection

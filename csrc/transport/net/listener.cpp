@@ -1,4 +1,4 @@
-#include "transport/net/listener.h"
+// A listening socket: when it is polled, and what it accepts.
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -33,7 +33,8 @@ i32 peer_of(int fd) {
 
 }  // namespace
 
-Listener::Listener(NetState& net, int fd, Entrance entrance) : net_(net), fd_(fd), entrance_(entrance) {
+Listener::Listener(NetState& net, int fd, u64 key, Entrance entrance)
+    : net_(net), fd_(fd), key_(key), entrance_(entrance) {
   if (fd_ >= 0) fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
@@ -58,7 +59,7 @@ void Listener::poll(bool on) {
   if (on == polled_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;  // which cannot be modified, only added and deleted
-  event.data.u64 = listener_key(entrance_);
+  event.data.u64 = key_;
   if (epoll_ctl(net_.poller.epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd_, &event) == 0) polled_ = on;
 }
 

@@ -42,9 +42,9 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, Counters& coun
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
       handshakes(*this),
       places(*this),
-      listener(*this, fds.listener, Entrance::kGrpc),
-      http(*this, fds.http, Entrance::kHttp),
-      internal(*this, fds.internal, Entrance::kInternal),
+      listeners{{*this, fds.listener, listener_key(0), Entrance::kPublic},
+                {*this, fds.http, listener_key(1), Entrance::kPublic},
+                {*this, fds.internal, listener_key(2), Entrance::kInternal}},
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {

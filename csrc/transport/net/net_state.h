@@ -11,7 +11,6 @@
 #include "transport/net/connection.h"
 #include "transport/net/counters.h"
 #include "transport/net/limits.h"
-#include "transport/net/listener.h"
 #include "transport/net/places.h"
 #include "transport/net/session.h"
 #include "transport/net/timer_wheel.h"
@@ -22,7 +21,7 @@ namespace fastqps::transport {
 struct LoopFds {
   int listener = -1;  // bound, not owned; accepted from once somebody calls listen() on it. -1: none
   int wake = -1;  // an eventfd that others write to wake this loop (the shared-memory protocol's), not owned. -1: none
-  int http = -1;  // as listener, for plain HTTP. -1: none
+  int http = -1;  // a second one. -1: none
   int internal = -1;  // as listener, a Unix socket for the process `internal_peer` alone. -1: none
   i32 internal_peer = 0;
 };
@@ -101,7 +100,8 @@ class ConnectionTable {
 
 // The keys that epoll returns. A connection's key is its generation and its index.
 inline constexpr u64 kWakeKey = ~u64(1), kEventKey = ~u64(2);
-constexpr u64 listener_key(Entrance entrance) { return ~u64(16) + u64(entrance); }
+inline constexpr u32 kListeners = 3;
+constexpr u64 listener_key(u32 number) { return ~u64(16) + number; }
 // The kinds of timers.
 inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
 
@@ -146,8 +146,7 @@ class Host {
   virtual bool may_accept(u32 connections) = 0;
   // Takes an accepted socket over.
   virtual void adopt(int fd, Entrance entrance, const Peer& peer) = 0;
-  // A session for a connection that needs no handshake, or whose handshake is done, or whose first bytes have told the
-  // protocol; nullptr: no memory.
+  // A session for a connection whose protocol is known; nullptr: no memory.
   virtual std::unique_ptr<Session> make_session(Connection& connection, SessionProtocol protocol) = 0;
 
  protected:
@@ -155,6 +154,38 @@ class Host {
 };
 
 class TlsContext;
+struct NetState;
+
+// A listening socket that all front doors share. The clients' sockets are polled only while this door should accept
+// more connections. The internal one, for the server's own calls, is always polled.
+class Listener {
+ public:
+  // fd: -1: none. key: epoll's.
+  Listener(NetState& net, int fd, u64 key, Entrance entrance);
+  ~Listener();
+
+  // Each turn: asks whether to accept, polls the socket or stops polling it.
+  void update();
+  // The socket is readable: accepts at least one connection and at most a turn's.
+  void accept_some();
+  // Stops for good.
+  void close();
+  // When update() should be called again, though nothing happens.
+  u64 due() const;
+
+ private:
+  void poll(bool on);
+  bool accept_one();
+  void take(int fd, const Peer& peer);
+  bool listening();
+
+  NetState& net_;
+  int fd_;
+  const u64 key_;
+  const Entrance entrance_;
+  bool polled_ = false, listening_ = false;
+  u64 paused_until_ns_ = 0;  // after EMFILE and its kind
+};
 
 struct NetState {
   NetState(Host& host, LoopFds fds, const Limits& limits, Counters& counters);
@@ -163,6 +194,9 @@ struct NetState {
   void make_ready(Connection& connection);
   // Deletes it at the end of the turn.
   void close_later(Connection& connection) { queues.closed.push_back(&connection); }
+  void stop_listening() {
+    for (Listener& listener : listeners) listener.close();
+  }
   // At most one line in ten seconds.
   void hint(const char* text);
   u32 random() { return u32((rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17) >> 32); }
@@ -179,7 +213,7 @@ struct NetState {
   Drain drain;
   Handshakes handshakes;
   Places places;
-  Listener listener, http, internal;
+  Listener listeners[kListeners];
   std::shared_ptr<const TlsContext> tls;  // nullptr: connections are not encrypted
   u64 unsent_bytes = 0;                   // that sockets did not take, of all connections
   u64 rng, next_hint_ns = 0;

@@ -66,8 +66,6 @@ class Session {
   virtual void deliver_queued() = 0;
 
   // ---- output
-  // False: the protocol does not allow output yet.
-  virtual bool may_send() const = 0;
   // Appends what there is to send, until the output is full. False: the session cannot continue.
   virtual bool fill(OutputBuffer& output) = 0;
   // Whether so much output waits, with `unsent` bytes that the socket did not take, that the client must be made to

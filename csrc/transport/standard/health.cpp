@@ -4,74 +4,27 @@
 
 namespace fastqps::transport {
 
-namespace {
-
-constexpr u32 kStatusField = 1 << 3, kLengthField = 1 << 3 | 2, kSecondLengthField = 2 << 3 | 2;
-
-// HealthCheckRequest { string service = 1 }. False: not a protobuf message, or a string that is too long.
-bool parse_request(std::span<const u8> message, std::string_view& service) {
-  const u8 *at = message.data(), *const end = at + message.size();
-  const auto varint = [&](u64& value) {
-    value = 0;
-    for (int shift = 0; shift < 64 && at < end; shift += 7) {
-      value |= u64(*at & 0x7f) << shift;
-      if (!(*at++ & 0x80)) return true;
-    }
-    return false;
-  };
-  while (at < end) {
-    u64 tag = 0, value = 0;
-    if (!varint(tag) || tag < 8) return false;
-    u64 skipped = 0;
-    switch (tag & 7) {
-      case 0:
-        if (!varint(value)) return false;
-        break;
-      case 1:
-        skipped = 8;
-        break;
-      case 2:
-        if (!varint(skipped)) return false;
-        break;
-      case 5:
-        skipped = 4;
-        break;
-      default:
-        return false;
-    }
-    if (skipped > u64(end - at)) return false;
-    if (tag == kLengthField) service = {reinterpret_cast<const char*>(at), size_t(skipped)};
-    at += skipped;
-  }
-  return true;
-}
-
-}  // namespace
-
 void Health::add_methods(MethodTable& methods) {
   methods.add({"/grpc.health.v1.Health/Check", MethodKind::kUnary, &check_, MethodRole::kProbe});
   methods.add({"/grpc.health.v1.Health/Watch", MethodKind::kServerStream, &watch_, MethodRole::kProbe});
   methods.add({"/grpc.health.v1.Health/List", MethodKind::kUnary, &list_, MethodRole::kProbe});
 }
 
-Took Health::HealthMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
-  std::string_view service;
-  if (parse_request(message, service)) {
-    (health_.*answer_)(call, info.connection, service);
-  } else {
-    health_.transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not a HealthCheckRequest"});
+// HealthCheckRequest { string service = 1 }. False: the call has ended, because the message is not one.
+bool Health::read_request(CallId call, std::span<const u8> message, std::string_view& service) {
+  WireReader in({reinterpret_cast<const char*>(message.data()), message.size()});
+  while (!in.done()) {
+    u32 tag;
+    if (in.tag(&tag) && (tag == length_tag(1) ? in.bytes(&service) : in.skip(tag, kWireDepthMax))) continue;
+    transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "not a HealthCheckRequest"});
+    return false;
   }
-  return Took::kAll;
+  return true;
 }
 
-Took Health::ProbeMethod::on_message(CallId call, std::span<const u8>, const CallInfo&) {
-  const bool serves = health_.state_of("") == Serving::kServing;
-  health_.transport_.finish(
-      call, serves ? Status{} : Status{.code = StatusCode::kUnavailable, .message = "the server is not serving"});
-  return Took::kAll;
-}
-
-void Health::check(CallId call, ConnectionId, std::string_view service) {
+void Health::check(CallId call, const CallInfo&, std::span<const u8> message) {
+  std::string_view service;
+  if (!read_request(call, message, service)) return;
   const Serving serving = state_of(service);
   if (serving == Serving::kServiceUnknown)
     return transport_.finish(call, {.code = StatusCode::kNotFound, .message = "unknown service"});
@@ -79,41 +32,57 @@ void Health::check(CallId call, ConnectionId, std::string_view service) {
   transport_.finish(call);
 }
 
-void Health::watch(CallId call, ConnectionId connection, std::string_view service) {
+void Health::watch(CallId call, const CallInfo& info, std::span<const u8> message) {
   constexpr size_t kNameBytes = 256;
+  std::string_view service;
+  if (!read_request(call, message, service)) return;
   if (service.size() > kNameBytes)
     return transport_.finish(call, {.code = StatusCode::kInvalidArgument, .message = "service: over 256 bytes"});
   const auto own = std::count_if(watchers_.begin(), watchers_.end(),
-                                 [&](const Watcher& watcher) { return watcher.connection == connection; });
+                                 [&](const Watcher& watcher) { return watcher.connection == info.connection; });
   if (!take_standing(transport_, call, "health watches", u32(own), u32(watchers_.size()), limit_)) return;
   const Serving serving = state_of(service);
-  watchers_.push_back({call, connection, std::string(service), serving});
+  watchers_.push_back({call, info.connection, std::string(service), serving});
   send_state(call, serving);
   if (down_) end_watch(call);
 }
 
 // HealthListResponse { map<string, HealthCheckResponse> statuses = 1 }
-void Health::list(CallId call, ConnectionId, std::string_view) {
-  std::string out;
+void Health::list(CallId call, const CallInfo&, std::span<const u8>) {
+  constexpr size_t kNameBytes = 100, kHeads = 6;
+  u8* const begin = transport_.begin_message(call, entries_.size() * (kHeads + kNameBytes + kStateBytes));
+  if (!begin) return;
+  WireWriter out(begin);
   for (const Entry& entry : entries_) {
-    const size_t name = std::min<size_t>(entry.service.size(), 100);
-    out += char(kLengthField), out += char(2 + name + 4);
-    out += char(kLengthField), out += char(name), out.append(entry.service, 0, name);
-    out += char(kSecondLengthField), out += char(2), out += char(kStatusField), out += char(state_of(entry.service));
+    const std::string_view name = std::string_view(entry.service).substr(0, kNameBytes);
+    out.head(1, delimited_size(name.size()) + delimited_size(kStateBytes));
+    out.head(1, name.size());
+    out.raw(name.data(), name.size());
+    out.head(2, kStateBytes);
+    write_state(out, state_of(entry.service));
   }
-  u8* at = transport_.begin_message(call, out.size());
-  if (!at) return;
-  std::copy(out.begin(), out.end(), at);
-  transport_.commit_message(call, out.size());
+  transport_.commit_message(call, size_t(out.end() - begin));
   transport_.finish(call);
 }
 
-// HealthCheckResponse { ServingStatus status = 1 }
+void Health::probe(CallId call, const CallInfo&, std::span<const u8>) {
+  const bool serves = state_of("") == Serving::kServing;
+  transport_.finish(
+      call, serves ? Status{} : Status{.code = StatusCode::kUnavailable, .message = "the server is not serving"});
+}
+
+// HealthCheckResponse { ServingStatus status = 1 }, which is written also where it is 0.
+void Health::write_state(WireWriter& out, Serving serving) {
+  const u8 bytes[kStateBytes] = {u8(varint_tag(1)), u8(serving)};
+  out.raw(bytes, sizeof bytes);
+}
+
 void Health::send_state(CallId call, Serving serving) {
-  u8* at = transport_.begin_message(call, 2);
+  u8* at = transport_.begin_message(call, kStateBytes);
   if (!at) return;
-  at[0] = kStatusField, at[1] = u8(serving);
-  transport_.commit_message(call, 2);
+  WireWriter out(at);
+  write_state(out, serving);
+  transport_.commit_message(call, kStateBytes);
 }
 
 Serving Health::state_of(std::string_view service) const {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/wire.h"
 #include "transport/net/limits.h"
 #include "transport/rpc/method.h"
 #include "transport/rpc/service.h"
@@ -59,12 +60,13 @@ class Health {
     std::string service;
     Serving reported;
   };
-  // Check, Watch or List: answer(call, connection, service).
   class HealthMethod final : public Method {
    public:
-    using Answer = void (Health::*)(CallId, ConnectionId, std::string_view);
+    using Answer = void (Health::*)(CallId, const CallInfo&, std::span<const u8> message);
     HealthMethod(Health& health, Answer answer) : health_(health), answer_(answer) {}
-    Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+    Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override {
+      return (health_.*answer_)(call, info, message), Took::kAll;
+    }
     Gone on_gone(CallId call, u64) override { return health_.forget(call), Gone::kReleased; }
     void on_retire(CallId call) override { health_.end_watch(call); }
 
@@ -72,19 +74,15 @@ class Health {
     Health& health_;
     const Answer answer_;
   };
+  static constexpr size_t kStateBytes = 2;  // of a HealthCheckResponse
 
   Serving state_of(std::string_view service) const;
-  void check(CallId call, ConnectionId, std::string_view service);
-  void watch(CallId call, ConnectionId connection, std::string_view service);
-  void list(CallId call, ConnectionId, std::string_view);
-  class ProbeMethod final : public Method {
-   public:
-    explicit ProbeMethod(Health& health) : health_(health) {}
-    Took on_message(CallId call, std::span<const u8>, const CallInfo&) override;
-
-   private:
-    Health& health_;
-  };
+  bool read_request(CallId call, std::span<const u8> message, std::string_view& service);
+  void check(CallId call, const CallInfo&, std::span<const u8> message);
+  void watch(CallId call, const CallInfo& info, std::span<const u8> message);
+  void list(CallId call, const CallInfo&, std::span<const u8>);
+  void probe(CallId call, const CallInfo&, std::span<const u8>);
+  static void write_state(WireWriter& out, Serving serving);
   void forget(CallId call);
   // Ends a watch, so that its connection can become idle.
   void end_watch(CallId call);
@@ -92,8 +90,8 @@ class Health {
   void notify();
 
   Transport& transport_;
-  HealthMethod check_{*this, &Health::check}, watch_{*this, &Health::watch}, list_{*this, &Health::list};
-  ProbeMethod probe_{*this};
+  HealthMethod check_{*this, &Health::check}, watch_{*this, &Health::watch}, list_{*this, &Health::list},
+      probe_{*this, &Health::probe};
   const StandingLimit limit_;
   std::vector<Entry> entries_;
   std::vector<Watcher> watchers_;

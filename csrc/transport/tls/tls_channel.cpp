@@ -92,8 +92,69 @@ std::string subject_of(const X509& certificate) {
 
 }  // namespace
 
-TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context, Entrance entrance)
-    : Channel(fd), context_(std::move(context)), entrance_(entrance) {}
+// Reads the announced length of a TLS client's hello from the records before OpenSSL sees them. OpenSSL accepts hellos
+// of 128 KB, and takes several times that memory, from any client. A usual hello has less than 2 KB.
+class HelloGauge {
+ public:
+  static constexpr u32 kMax = 16 << 10;
+
+  // Takes the next bytes, cut anywhere. Returns false if a message in them is longer than allowed.
+  bool feed(const u8* data, size_t bytes) {
+    while (bytes) {
+      size_t n = 1;
+      if (record_left_ == 0) {
+        record_.push(*data);
+        if (record_.full()) record_left_ = record_.take(), is_handshake_ = record_.at[0] == kHandshakeRecord;
+      } else {
+        n = std::min<size_t>(bytes, record_left_);
+        if (is_handshake_ && !read_messages(data, n)) return false;
+        record_left_ -= u32(n);
+      }
+      data += n, bytes -= n;
+    }
+    return true;
+  }
+
+ private:
+  // A type, something, and a length at the end.
+  template <u32 kBytes, u32 kLengthBytes>
+  struct Head {
+    u8 at[kBytes] = {};
+    u32 bytes = 0;
+    void push(u8 byte) { at[bytes++] = byte; }
+    bool full() const { return bytes == kBytes; }
+    u32 take() {
+      u32 length = 0;
+      for (u32 i = kBytes - kLengthBytes; i < kBytes; i++) length = length << 8 | at[i];
+      return bytes = 0, length;
+    }
+  };
+
+  bool read_messages(const u8* data, size_t bytes) {
+    while (bytes) {
+      size_t n = 1;
+      if (message_left_ == 0) {
+        message_.push(*data);
+        if (message_.full()) message_left_ = message_.take();
+        if (message_left_ > kMax) return false;
+      } else {
+        n = std::min<size_t>(bytes, message_left_);
+        message_left_ -= u32(n);
+      }
+      data += n, bytes -= n;
+    }
+    return true;
+  }
+
+  Head<5, 2> record_;
+  Head<4, 3> message_;
+  u32 record_left_ = 0, message_left_ = 0;
+  bool is_handshake_ = false;
+};
+
+TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context) : Channel(fd), context_(std::move(context)) {}
+
+TlsChannel::~TlsChannel() { SSL_free(ssl_); }
 
 // False: out of memory.
 bool TlsChannel::open() {
@@ -119,8 +180,8 @@ int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u
     }
     return false;
   };
-  if (choose(kH2) || (channel.entrance_ == Entrance::kHttp && choose(kHttp11))) return SSL_TLSEXT_ERR_OK;
-  channel.other_protocol_ = true;
+  if (choose(kH2) || choose(kHttp11)) return SSL_TLSEXT_ERR_OK;
+  channel.failure_ = "the client offers neither h2 nor http/1.1 by ALPN";
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
@@ -189,8 +250,7 @@ Handshake TlsChannel::advance_handshake() {
     const u8* protocol;
     unsigned bytes;
     SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
-    if (bytes == 0 && entrance_ != Entrance::kHttp) return Handshake::kNoProtocol;
-    protocol_ = bytes == kH2.size() ? SessionProtocol::kHttp2 : SessionProtocol::kHttp1;
+    if (bytes) protocol_ = bytes == kH2.size() ? SessionProtocol::kHttp2 : SessionProtocol::kHttp1;
     if (const X509* certificate = SSL_get0_peer_certificate(ssl_)) certificate_ = subject_of(*certificate);
     established_ = true;
     return Handshake::kDone;
@@ -203,27 +263,27 @@ Handshake TlsChannel::advance_handshake() {
     case SSL_ERROR_WANT_READ:
       return Handshake::kAgain;
     case SSL_ERROR_SSL:
-      return failed();
+      failure_ = reason();
+      return Handshake::kFailed;
     default:
       return Handshake::kGone;
   }
 }
 
-Handshake TlsChannel::failed() {
-  if (other_protocol_) return Handshake::kNoProtocol;
+const char* TlsChannel::reason() {
   switch (ERR_GET_REASON(ERR_peek_last_error())) {
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return Handshake::kNoCertificate;
+      return "the client shows no certificate, and --tls-client-ca asks for one";
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return Handshake::kWrongCertificate;
+      return "the client's certificate is not one that --tls-client-ca trusts";
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-      return Handshake::kNotTrusted;
+      return "the client does not trust this server's certificate";
     default:
-      if (const char* text = ERR_reason_error_string(ERR_peek_last_error())) failure_ = text;
-      return Handshake::kFailed;
+      const char* text = ERR_reason_error_string(ERR_peek_last_error());
+      return text ? text : "";
   }
 }
 

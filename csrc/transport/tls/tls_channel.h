@@ -7,17 +7,16 @@
 #include <string>
 
 #include "transport/net/channel.h"
-#include "transport/tls/hello_gauge.h"
 
 namespace fastqps::transport {
 
+class HelloGauge;
 class TlsContext;
 
 class TlsChannel final : public Channel {
  public:
-  // entrance: what the port speaks, and so what ALPN may choose.
-  TlsChannel(int fd, std::shared_ptr<const TlsContext> context, Entrance entrance);
-  ~TlsChannel() override { SSL_free(ssl_); }
+  TlsChannel(int fd, std::shared_ptr<const TlsContext> context);
+  ~TlsChannel() override;
 
   i64 read(u8* data, size_t bytes) override;
   i64 write(const u8* data, size_t bytes) override;
@@ -44,7 +43,7 @@ class TlsChannel final : public Channel {
   i64 encrypt(const u8* data, size_t bytes);
   bool open();
   Handshake read_hello();
-  Handshake failed();
+  static const char* reason();
   bool plaintext() const;
   bool wearisome() const;
 
@@ -54,13 +53,11 @@ class TlsChannel final : public Channel {
   bool greeted_ = false;                       // hello_ is enough to begin with
   std::unique_ptr<HelloGauge> gauge_;          // until the client's hello has been answered
   bool established_ = false, wants_write_ = false, wants_read_ = false, more_ = false;
-  bool closing_ = false;  // nothing is decrypted any more
-  const Entrance entrance_;
+  bool closing_ = false;                                  // nothing is decrypted any more
   SessionProtocol protocol_ = SessionProtocol::kUnknown;  // until the handshake is done
   std::string certificate_;                               // of the client: its subject
-  bool other_protocol_ = false;
-  u32 asides_ = 0;  // messages of TLS's own since the handshake
-  u64 taken_ = 0;   // bytes from the socket
+  u32 asides_ = 0;                                        // messages of TLS's own since the handshake
+  u64 taken_ = 0;                                         // bytes from the socket
   const char* failure_ = "";
 };
 

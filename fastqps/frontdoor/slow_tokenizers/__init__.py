@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from fastqps.frontdoor.slow_tokenizers.lane import Door, LongTexts, UsualTexts
+from fastqps import _front
+from fastqps.frontdoor.slow_tokenizers.lane import LongTexts, UsualTexts
 from fastqps.frontdoor.slow_tokenizers.template import Template
 
 
@@ -18,7 +19,7 @@ class SlowTokenizers:
     ``name``: the front door's, for the titles of its processes.
     """
 
-    def __init__(self, door: Door, name: str) -> None:
+    def __init__(self, door: _front.Door, name: str) -> None:
         # Started here and not by the first tokenizer: a reload runs on a thread of low priority, which these threads
         # would inherit.
         self._thread = ThreadPoolExecutor(1, "tokenizers")

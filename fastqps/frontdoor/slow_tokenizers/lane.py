@@ -5,42 +5,17 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import Protocol
 
+from fastqps import _front
 from fastqps.frontdoor.slow_tokenizers.limits import APART_S, LONG_CPU_S, LONG_NICE, USUAL_CPU_S, WALL_FACTOR
 from fastqps.frontdoor.slow_tokenizers.template import Template
 from fastqps.frontdoor.slow_tokenizers.worker import EndedError, Job, Result, TooSlowError, Worker
-from fastqps.models.tokenizers.tokenizer import Cut
 
 TEXTS_MAX = 256
 WAIT_MS = 1000
 LOOK_S = 0.01
 FORK_TRIES = 50
 FORK_AGAIN_S = 0.1
-
-
-class Door(Protocol):
-    """The part of a front door that hands out texts and takes tokens; ``fastqps._front.Door`` implements it."""
-
-    def next_texts(self, long_ones: bool, most: int, timeout_ms: int) -> list[Job]:
-        """Waits for texts of one route and takes them."""
-
-    def defer_text(
-        self, slot: int, route: int, connection: int, tokens_max: int, cut: Cut, first: str, second: str | None
-    ) -> None:
-        """Puts a text back, among the long ones."""
-
-    def text_dropped(self, slot: int) -> bool:
-        """Whether the request of a text has ended."""
-
-    def texts_done(self, results: list[Result]) -> None:
-        """Hands over the tokens or failures of texts."""
-
-    def count_tokenizer_restart(self) -> None:
-        """Counts a worker that was ended because of a text, or that died."""
-
-    def set_tokenizer_pid(self, which: int, pid: int) -> None:
-        """Publishes a worker's pid for the server's metrics."""
 
 
 class Lane(ABC):
@@ -52,7 +27,7 @@ class Lane(ABC):
     long_ones: bool
     cpu_s_max: float  # of one text
 
-    def __init__(self, door: Door, template: Template) -> None:
+    def __init__(self, door: _front.Door, template: Template) -> None:
         self._door = door
         self._template = template
         self._worker: Worker | None = None
@@ -142,7 +117,7 @@ class UsualTexts(Lane):
     index, title, nice, long_ones = 1, "short texts", 0, False
     cpu_s_max = USUAL_CPU_S
 
-    def __init__(self, door: Door, template: Template) -> None:
+    def __init__(self, door: _front.Door, template: Template) -> None:
         super().__init__(door, template)
         self._apart: dict[int, float] = {}  # connections, until when
 

@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from certificates import Authority
-from raw import PREFACE, SETTINGS, frame
+from hpack import Decoder
+from nightly import nightly
+from raw import DATA, EH, ES, HEADERS, PREFACE, SETTINGS, block, frame
 from serving import PATIENCE_S, Server
 
 from fastqps.cli import main
@@ -133,9 +135,61 @@ def test_curl(server: Server, flag: str, version: str) -> None:
     assert curl(flag, "-d", "{}", f"{url}/v1/models")[1] == 405
 
 
-def test_grpc_and_http_keep_to_their_ports(server: Server) -> None:
-    other = http.client.HTTPConnection(server.address, timeout=PATIENCE_S)
-    assert get(other, "/health")[0] == 505
+CHECK = [(":method", "POST"), (":scheme", "http"), (":path", "/grpc.health.v1.Health/Check"), (":authority", "a")]
+PROBE = [(":method", "GET"), (":scheme", "http"), (":path", "/health"), (":authority", "a")]
+SAID = {
+    "http1": b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n",
+    "http2": PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, EH | ES, 1, block(PROBE)),
+    "grpc": PREFACE
+    + frame(SETTINGS, 0, 0)
+    + frame(HEADERS, EH, 1, block([*CHECK, ("content-type", "application/grpc"), ("te", "trailers")]))
+    + frame(DATA, ES, 1, bytes(5)),
+}
+
+
+def answered(sock: socket.socket) -> str:
+    """The protocol of a good answer; "": it is none."""
+    rest, fields, decoder = b"", {}, Decoder()
+    while said := sock.recv(1 << 16):
+        rest += said
+        if rest.startswith(b"HTTP/1.1 200 OK\r\n"):
+            return "http1"
+        while len(rest) >= 9 and len(rest) >= (end := 9 + int.from_bytes(rest[:3], "big")):
+            kind, flags, payload, rest = rest[3], rest[4], rest[9:end], rest[end:]
+            fields.update(decoder.decode(payload) if kind == HEADERS else [])
+            if kind in (HEADERS, DATA) and flags & ES:
+                return (
+                    {"0": "grpc", None: "http2"}.get(fields.get("grpc-status"), "")
+                    if fields[":status"] == "200"
+                    else ""
+                )
+    return ""
+
+
+@pytest.mark.parametrize("connections", [420, *nightly(100_000)])
+def test_every_port_speaks_every_protocol(
+    server: Server, guarded: Server, authority: Authority, connections: int
+) -> None:
+    """The first bytes come at once, or in two parts. With TLS, ALPN tells the version, or the first bytes do."""
+    kinds = [(server, "", protocol) for protocol in SAID]
+    kinds += [(guarded, "h2", "grpc"), (guarded, "h2", "http2"), (guarded, "http/1.1", "http1")]
+    kinds += [(guarded, "", protocol) for protocol in SAID]
+    contexts = {alpn: ssl.create_default_context(cafile=str(authority.certificate)) for alpn in ("", "h2", "http/1.1")}
+    contexts["h2"].set_alpn_protocols(["h2"])
+    contexts["http/1.1"].set_alpn_protocols(["http/1.1"])
+    wrong = []
+    for number in range(connections):
+        target, alpn, protocol = kinds[number % len(kinds)]
+        host, port = (target.address, target.http)[number // len(kinds) % 2].rsplit(":", 1)
+        with contextlib.closing(socket.create_connection((host, int(port)), PATIENCE_S)) as plain:
+            sock = contexts[alpn].wrap_socket(plain, server_hostname="localhost") if target is guarded else plain
+            cut = number % 7
+            for part in (SAID[protocol][:cut], SAID[protocol][cut:]):
+                sock.sendall(part)
+            if (found := answered(sock)) != protocol:
+                wrong.append((number, alpn, protocol, found))
+            sock.close()
+    assert not wrong
 
 
 @needs_curl
