@@ -213,7 +213,7 @@ docs: $(DOCS_ENV)/made ## the site of the documentation, into build/site; every 
 	NO_MKDOCS_2_WARNING=1 $(DOCS_ENV)/bin/mkdocs build --strict
 
 results-table: ## write the README's table from bench/results again
-	$(BIN)/python -m bench.readme
+	$(BIN)/python -m bench.pages.readme
 
 # The compiler is older than the runtime on purpose: generated code works with its own protobuf and grpcio or newer.
 PROTOC := build/protoc/bin/python

@@ -41,6 +41,7 @@ class DoorSettings(Settings):
 
     module = "fastqps.frontdoor.process"
     credentials_fd: int  # of a credentials.Vault
+    admin: str  # HOST:PORT of the admin port
     dtype: str  # of the models that are not static, for clients that ask
     repeatable: str  # whose products do not depend on the other rows of a step: of "all" models, "static" ones, "none"
     native: str  # JSON for the native front door, which alone knows its keys: csrc/contract/settings.h

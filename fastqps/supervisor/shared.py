@@ -18,8 +18,9 @@ from fastqps.supervisor.plan import Plan
 class Shared:
     """The shared resources. They are made once at start, and the kernel frees them with the last process."""
 
-    def __init__(self, server: Plan, credentials_fd: int, http: socket.socket | None = None) -> None:
-        """``http``: the bound socket of plain HTTP, not owned; None: there is none.
+    def __init__(self, server: Plan, credentials_fd: int, http: socket.socket | None = None, admin: str = "") -> None:
+        """``http``: the bound socket of --http-port, not owned; None: there is none. ``admin``: HOST:PORT of the admin
+        port.
 
         Raises ``ConfigError`` if the memory cannot be allocated.
         """
@@ -40,6 +41,7 @@ class Shared:
         self.credentials_fd = credentials_fd
         self.internal = bind_internal()
         self.http = http
+        self.admin = admin
         self.tables: dict[int, int] = {}  # by route: the file in memory with a static model's table
         self.segment.set_phase("starting")
         for first in first_generations(server):

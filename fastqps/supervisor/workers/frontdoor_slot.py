@@ -42,6 +42,7 @@ class FrontDoorSlot(WorkerSlot):
         return DoorSettings(
             **self.shared.settings(self.index, self.title, parent_pid, self.server.door_cpus[self.index]),
             credentials_fd=self.shared.credentials_fd,
+            admin=self.shared.admin,
             dtype=dtype,
             repeatable=self._repeatable(dtype),
             native=json.dumps(self._native(listener_fd)),
