@@ -24,7 +24,7 @@ from paths import ROOT
 from serving import PATIENCE_S
 from test_image import context, last, whole, words_of
 
-in_a_container = pytest.mark.skipif(not container.HERE, reason="containers need root and ip")
+in_a_container = pytest.mark.skipif(not container.HERE, reason="no ip, or namespaces are not allowed")
 
 
 @pytest.fixture(scope="module")
