@@ -23,6 +23,8 @@ def refuse(arguments: Sequence[str], own: Mapping[str, bool]) -> None:
     ``arguments``: the command and what follows. ``own``: the flags of ``fastqps serve``, and whether one needs a value.
     """
     command, *rest = arguments
+    if rest and rest[0] in COMMANDS:  # the image puts serve in front
+        command, *rest = rest
     unknown = {flag for flag, _ in _split(rest, own)} - own.keys() - {""}
     peer = COMMANDS.get(command) or max(PEERS, key=lambda name: len(unknown & rows(name).keys()))
     theirs = rows(peer)

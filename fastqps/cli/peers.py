@@ -65,7 +65,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--ssl-ca-certs FILE": "--tls-client-ca {}",
         "--uvicorn-log-level LEVEL": "--log-level {}",
         "--disable-uvicorn-access-log": f"there is none without --access-log; {OUT}",
-        "--uds PATH": "a server listens on TCP ports alone: --port",
+        "--uds PATH": "--port unix:{}",
         "--allowed-origins ORIGINS": "--cors on",
         "--root-path PATH": _PROXY,
         "--otlp-traces-endpoint URL": "--otlp-endpoint {}",

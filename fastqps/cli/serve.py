@@ -12,6 +12,7 @@ from types import FrameType
 from fastqps.cli.setting_flags import add_all_settings, given_settings
 from fastqps.config import Loaded, decide, load
 from fastqps.config.document import effective_toml
+from fastqps.config.sources import PLATFORM_PORTS
 from fastqps.errors import OK
 from fastqps.terminal import as_json, say, say_to
 
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         return OK
     from fastqps.supervisor.server.serve import serve
 
-    return serve(config, notes=_notes(loaded.config.device))
+    return serve(config, notes=[*_port_notes(loaded), *_notes(loaded.config.device)])
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -54,6 +55,11 @@ def _end(number: int, frame: FrameType | None) -> None:
     with contextlib.suppress(RuntimeError):  # the line that it has interrupted
         say("fastqps: SIGTERM: ended before anything was served")
     os._exit(OK)
+
+
+def _port_notes(loaded: Loaded) -> list[str]:
+    variable = loaded.origin.get("port")
+    return [f"--port {loaded.config.port} is from {variable}"] if variable in PLATFORM_PORTS else []
 
 
 def _notes(device: str) -> list[str]:

@@ -76,7 +76,7 @@ def decide(config: Config) -> Config:
     return dataclasses.replace(
         config,
         model=models,
-        http_port=OFF if 0 < config.port == config.http_port else config.http_port,  # either one speaks HTTP
+        http_port=OFF if 0 != config.port == config.http_port else config.http_port,  # both speak HTTP
         device=device,
         frontdoors=config.frontdoors or min(32, max(1, doors)),
         dispatchers=dispatchers,

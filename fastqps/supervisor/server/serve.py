@@ -71,7 +71,7 @@ def serve(config: Config, notes: Sequence[str] = ()) -> int:
 
         say(*notes, tracing_note)
         server = make_plan(config)
-        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
+        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http, address(admin))))
         say(_describe(server, shared))
         for exposure in exposures(config):
             log.warning(exposure)

@@ -39,6 +39,7 @@ TYPED: list[tuple[str, str, str]] = [
     ("vLLM", "--model org/bert --host ::1", "serve --model org/bert --host ::1"),
     ("SGLang", "--model-path org/bert --port 30000 --is-embedding", "serve org/bert --port 30000"),
     ("infinity", "v2 --model-id org/bert", "serve org/bert"),
+    ("infinity", "serve v2 --model-id org/bert", "serve org/bert"),
     ("infinity", "v2 --model-id org/bert --model-id org/b --port 7997", "serve org/bert org/b --port 7997"),
     ("Triton", "--model-repository=/models", "serve NAME=/models/NAME"),
     (
