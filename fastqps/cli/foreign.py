@@ -84,7 +84,7 @@ class _Command:
             return f": {means}"
         flag, _, wanted = means.partition(" ")
         self.keep(flag, "off" if (wanted, value) == ("on", "false") else wanted.replace("{}", value))
-        return f" is {flag} here"
+        return f" is {flag if '{}' in wanted else means} here"
 
     def __str__(self) -> str:
         named = zip_longest(self._models, self._names, self._revisions, fillvalue="")

@@ -43,9 +43,9 @@ class Log:
         """The same of one that somebody must look at: less is served."""
         self.event(SUPERVISOR, text, Level.ERROR)
 
-    def access(self, fields: Mapping[str, Any]) -> None:
+    def access(self, method: str, fields: Mapping[str, Any]) -> None:
         """Logs a call of a client. Never blocks."""
-        self.event("access", f"{fields['method']} {fields['status']}", **fields)
+        self.event("access", method, **fields)
 
     def output(self, process: str, line: str) -> None:
         """Logs a line that a child process has written. Never blocks."""

@@ -57,10 +57,10 @@ def test_a_line_of_the_log_is_one_line() -> None:
     ("form", "level", "expected"),
     [
         ("text", Level.INFO, [f"{DATE} INFO door: a", f"{DATE} WARNING door: b", f"{DATE} ERROR supervisor: c",
-                              f"{DATE} INFO access: Predict OK method=Predict status=OK items=2"]),
+                              f"{DATE} INFO access: Predict status=OK items=2"]),
         ("text", Level.WARNING, [f"{DATE} WARNING door: b", f"{DATE} ERROR supervisor: c"]),
         ("terminal", Level.INFO, [f"{TIME} door: a", f"{TIME} door: warning: b", f"{TIME} supervisor: error: c",
-                                  f"{TIME} access: Predict OK method=Predict status=OK items=2"]),
+                                  f"{TIME} access: Predict status=OK items=2"]),
         ("json", Level.ERROR, [f'{{"time": "{DATE}", "level": "error", "process": "supervisor", "message": "c"}}']),
     ],
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_forms_and_levels(form: str, level: Level, expected: list[str]) -> None:
     log.output("door", "<6>a")
     log.output("door", "b")  # of native code
     log.error("c")
-    log.access({"method": "Predict", "status": "OK", "items": 2})
+    log.access("Predict", {"status": "OK", "items": 2})
     log.close()
     lines = os.read(reader, 1 << 16).decode().splitlines()
     assert len(lines) == len(expected)

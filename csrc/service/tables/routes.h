@@ -155,9 +155,11 @@ class ModelRoutes {
   // The route under which a call of an unknown model is counted.
   u32 first() const { return u32(std::max(find({}), 0)); }
   const char* name(u32 route) const { return memory_.segment.model(route / kGenerations).name; }
-  // All models' names, quoted, for a message.
+  // All models' names and aliases, quoted, for a message.
   std::string names() const {
-    return names([](u32) { return true; });
+    std::string all = names([](u32) { return true; });
+    for (const auto& [alias, model] : settings_.aliases) all.append(", '").append(alias).append("'");
+    return all;
   }
   // Of those whose route can(route).
   template <class Can>

@@ -83,6 +83,7 @@ TEST(a_model_is_found_by_all_its_names) {
     CHECK_EQ(any.number(name), 0);
   }
   CHECK_EQ(any.find("c"), i32(ModelRoutes::kStarting));
+  CHECK_EQ(named.names(), std::string("'a', 'b'"));
 }
 
 TEST(a_route_has_one_header_whose_value_changes) {

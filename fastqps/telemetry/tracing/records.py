@@ -43,7 +43,6 @@ def access_fields(record: TraceRecord, models: Sequence[str]) -> dict[str, str |
     """The fields of a call's line; those that are not known are left out. None of them is a client's text."""
     start_ns, end_ns = span_ns(record)
     fields: dict[str, str | int | float] = {
-        "method": METHODS[record.method],
         "status": errors.StatusCode(record.code).name,
         "duration_ms": round((end_ns - start_ns) / 1e6, 3),
     }

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fastqps._core import dropped_lines, dropped_spans, now_ns, take_traces
+from fastqps._core import METHODS, dropped_lines, dropped_spans, now_ns, take_traces
 from fastqps.process.background import UnexpectedError, in_background
 from fastqps.telemetry.tracing.exporter import Exporter
 from fastqps.telemetry.tracing.records import access_fields
@@ -20,12 +20,12 @@ TICK_S = 0.2
 RECORDS_PER_TICK = 100  # for all doors; further records wait in the rings, or are dropped there
 EXPORT_TIMEOUT_S = 10.0
 COMPLAIN_S = 10.0  # from one line about dropped ones to the next
-Access = Callable[[Mapping[str, Any]], None]
+Access = Callable[[str, Mapping[str, Any]], None]
 
 
 class Tracing:
-    """``url``: of the collector; "": there are no spans. ``say(line)``: to the log. ``access(fields)``: a line of the
-    access log. Both from any thread."""
+    """``url``: of the collector; "": there are no spans. ``say(line)``: to the log. ``access(method, fields)``: a line
+    of the access log. Both from any thread."""
 
     def __init__(
         self, url: str, segment: Any, models: Sequence[str], say: Callable[[str], None], access: Access | None = None
@@ -73,7 +73,7 @@ class Tracing:
                 share = -(-left // (self._segment.sizes.doors - door))  # of a quiet door the others get the rest
                 for record in take_traces(self._segment, door, share):
                     if record.has_line and self._access:
-                        self._access(access_fields(record, self._models))
+                        self._access(METHODS[record.method], access_fields(record, self._models))
                     if record.has_spans and self._exporter:
                         self._exporter.put(self._maker.spans(record, epoch_ns))
                     left -= 1

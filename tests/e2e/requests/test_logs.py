@@ -20,7 +20,7 @@ TOKEN, TEXT = "k9token7k9token7", "q8text3"  # what no line may have
 PREDICT = "/fastqps.v1.PredictService/Predict"
 RIGHT = PredictRequest(text=TEXT, request_id=7).SerializeToString()
 FIELDS = {"time", "level", "process", "message"}
-CALL = {"method", "status", "duration_ms", "model", "items", "input_tokens", "queue_ms", "device_ms"}
+CALL = {"status", "duration_ms", "model", "items", "input_tokens", "queue_ms", "device_ms"}
 
 
 def bodies() -> list[Any]:
