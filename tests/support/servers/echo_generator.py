@@ -17,6 +17,7 @@ import numpy as np
 from gates import HOLD, HOLD_MAX, pass_through
 from zero_weights import write_zeros
 
+from fastqps._core import IDS_MAX, PARAM_FLAGS, PARAM_IGNORE_EOS, PARAM_SLOT, PARAM_WORDS
 from fastqps.devices import Place, null
 from fastqps.models.card import ModelCard
 
@@ -87,7 +88,7 @@ class EchoDecoder(null.NullDecoder):
     def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         b = self.buffers()
         for row in b.admitted[:n_admitted].tolist():
-            self._params[row[0]] = row
+            self._params[row[PARAM_SLOT]] = row
         for i in range(n_runs):
             rows = slice(int(b.starts[i]), int(b.starts[i + 1]))
             if b.made[i] == 0:
@@ -106,13 +107,14 @@ class EchoDecoder(null.NullDecoder):
     def _next(self, slot: int, made: int) -> tuple[int, int]:
         params = self._params[slot]
         echo = [i for i in self._prompts[slot] if i < PACE] or [END]
-        endless = params[7] & 1
+        endless = params[PARAM_FLAGS] & PARAM_IGNORE_EOS
         token = echo[made % len(echo)] if endless or made < len(echo) else END
         if token == DIE:
             os._exit(1)
-        if (token == END and not endless) or token in params[8:16]:
+        stops = PARAM_WORDS["stop_token_ids"]
+        if (token == END and not endless) or token in params[stops : stops + IDS_MAX]:
             return token, 1
-        return token, 2 if made + 1 >= params[6] else 0
+        return token, 2 if made + 1 >= params[PARAM_WORDS["max_tokens"]] else 0
 
     def for_another_step(self) -> EchoDecoder:
         b = self.buffers()
