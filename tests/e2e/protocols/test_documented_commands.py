@@ -26,6 +26,8 @@ PAGES += ("docs/open-inference.md", "docs/text-embeddings-inference.md")
 # How commands begin that no test runs, and why.
 LEFT_OUT = {
     "make demo": ".ci/run sets everything up as it does, and tests/bench holds the demo's check of answers",
+    "make test": "it runs this test",
+    "docker": "tests/k8s/test_image.py does what the image's entry does, in a root of its own",
     "pip install -e": "it would change the environment of the tests; `make setup` runs it",
     "fastqps serve --device cuda": "it needs a GPU: `make gpu-check` starts such servers",
     "grpcurl": "no package has it; it reads the schema by reflection, as tests/support/servers/reflected.py does",
