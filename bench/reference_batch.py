@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.reference_rows import ReferenceRows
-from fastqps._core import DecodeLayout
+from fastqps._core import DecodeLayout, sequence_params
 from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.runners.pack_items import fill
 
 
 @dataclass
@@ -29,9 +29,42 @@ class _Sequence:
 
 @dataclass
 class _Step:
+    """The rows of one step, run by run, and the parameters of the sequences that are new in it."""
+
     buffers: DecodeBuffers
     runs: list[tuple[int, _Sequence]] = field(default_factory=list)  # (cache slot, its sequence)
-    rows: ReferenceRows = field(default_factory=ReferenceRows)
+    token_ids: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    kv_slots: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    made: list[int] = field(default_factory=list)
+    admitted: list[list[int]] = field(default_factory=list)
+
+    def append(self, kv: int, sequence: _Sequence, ids: Sequence[int]) -> None:
+        """One run of the sequence: ``ids`` from its position up."""
+        self.runs.append((kv, sequence))
+        self.token_ids.extend(ids)
+        self.positions.extend(range(sequence.position, sequence.position + len(ids)))
+        self.kv_slots.extend([kv] * len(ids))
+        self.starts.append(len(self.token_ids))
+        self.made.append(sequence.issued)
+        sequence.position += len(ids)
+        sequence.issued += 1
+
+    def write(self) -> tuple[int, int, int]:
+        """Fills the buffers: (runs, rows, new sequences)."""
+        b, runs, rows, new = self.buffers, len(self.runs), len(self.token_ids), len(self.admitted)
+        for array, values in (
+            (b.header[:5], [rows, runs, new, b.max_tokens, b.max_runs]),
+            (b.input_ids[:rows], self.token_ids),
+            (b.positions[:rows], self.positions),
+            (b.kv_slots[:rows], self.kv_slots),
+            (b.starts[: runs + 1], self.starts),
+            (b.made[:runs], self.made),
+            (b.admitted[:new], self.admitted),
+        ):
+            fill(array, values)
+        return runs, rows, new
 
 
 class ReferenceBatch:
@@ -63,7 +96,7 @@ class ReferenceBatch:
         s = self._steps[step] = _Step(self._steps[step].buffers)
         for kv, sequence in self._sequences.items():
             if sequence.issued < sequence.max_tokens:
-                self._append(s, kv, sequence, [-1])
+                s.append(kv, sequence, [-1])
 
     def admit(
         self,
@@ -76,26 +109,25 @@ class ReferenceBatch:
         min_length: int = 0,
         **sampling: Any,
     ) -> bool:
-        """Adds a prompt as a new sequence, sampled as ``ReferenceRows.admit`` takes it.
+        """Adds a prompt as a new sequence, sampled as ``_core.sequence_params`` takes it.
 
         ``min_length`` counts prefix and prompt, ``min_tokens`` does not. False, and nothing done, where slot, run or
         rows are missing.
         """
         s = self._steps[step]
-        full = len(s.runs) == s.buffers.max_runs or len(s.rows.token_ids) + len(ids) > s.buffers.max_tokens
+        full = len(s.runs) == s.buffers.max_runs or len(s.token_ids) + len(ids) > s.buffers.max_tokens
         if full or not self._free:
             return False
         kv = self._free.pop()
         sequence = self._sequences[kv] = _Sequence(user, self._prefix_len, max_tokens)
         least = min(max(min_tokens, min_length - self._prefix_len - len(ids)), max_tokens)
-        s.rows.admit(kv, max_tokens=max_tokens, min_tokens=least, **sampling)
-        self._append(s, kv, sequence, ids)
+        s.admitted.append(sequence_params(kv, max_tokens=max_tokens, min_tokens=least, **sampling))
+        s.append(kv, sequence, ids)
         return True
 
     def seal(self, step: int) -> tuple[int, int, int]:
         """Writes the step into its buffers: (runs, rows, new sequences). With no runs there is nothing to do."""
-        s = self._steps[step]
-        return s.rows.write(s.buffers)
+        return self._steps[step].write()
 
     def retire(self, step: int) -> list[tuple[int, int, float, int]]:
         """(user, token, log-probability, finish) of each sequence of the step that still lives."""
@@ -105,12 +137,6 @@ class ReferenceBatch:
         """Ends a sequence now; its tokens that are on their way are dropped. ``KeyError`` if it does not run."""
         kv_by_user = {sequence.user: kv for kv, sequence in self._sequences.items()}
         self._release(kv_by_user[user])
-
-    def _append(self, s: _Step, kv: int, sequence: _Sequence, ids: Sequence[int]) -> None:
-        s.runs.append((kv, sequence))
-        s.rows.append(kv, sequence.issued, sequence.position, ids)
-        sequence.position += len(ids)
-        sequence.issued += 1
 
     def _retire(self, s: _Step) -> Iterator[tuple[int, int, float, int]]:
         runs, b = len(s.runs), s.buffers

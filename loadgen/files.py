@@ -28,7 +28,7 @@ def write_samples(path: str, run: Run) -> None:
     lines: list[str] = []
     for sample in run.result.samples:
         answer = base64.b64encode(sample.answer).decode()
-        lines.append(json.dumps({"payload": sample.payload, "request_id": sample.request_id, "answer": answer}))
+        lines.append(json.dumps({"payload": sample.payload, "answer": answer}))
     replace_file(Path(path), "".join(line + "\n" for line in lines))
 
 

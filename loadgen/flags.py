@@ -12,7 +12,7 @@ from loadgen import arrivals, texts, units
 from loadgen.errors import UsageError
 from loadgen.wire import FIELD_MAX
 
-CALLS = ("unary", "server-stream", "bidi")
+CALLS = ("unary", "server-stream")
 _METHOD = re.compile(r"/[A-Za-z_][\w.]*/[A-Za-z_]\w*")
 _HEADER = re.compile(r"[0-9a-z_.-]+")
 _RESERVED = ("content-type", "te", "user-agent", "grpc-timeout", "grpc-encoding", "host", "connection")
@@ -83,10 +83,6 @@ def _cpus(text: str) -> list[int]:
     return cpus
 
 
-def _field_path(text: str) -> list[int]:
-    return [integer(1, FIELD_MAX)(part) for part in text.split(".")]
-
-
 def _speedup(text: str) -> float:
     return units.number(text, "the speed-up", 0, 1e6, above=True)
 
@@ -110,7 +106,7 @@ def parser() -> Parser:
         "counts from these times. Exit codes: 0 VALID, 1 failed, 2 usage, 6 UNSTABLE, 7 INVALID, 130 Ctrl-C.",
         allow_abbrev=False,
     )
-    duration, field = checked(units.duration_ns), checked(integer(1, FIELD_MAX))
+    duration = checked(units.duration_ns)
 
     def count(highest: int, lowest: int = 1) -> Callable[[str], Any]:
         return checked(integer(lowest, highest))
@@ -124,7 +120,7 @@ def parser() -> Parser:
         help="cleartext without --tls-…",
     )
     add("--method", required=True, type=checked(_method), metavar="/PKG.SERVICE/METHOD")
-    add("--call", choices=CALLS, default="unary", help="kind of call; bidi: long-lived streams of requests and answers")
+    add("--call", choices=CALLS, default="unary", help="kind of call")
     add("--header", action="append", default=[], type=checked(_header), metavar="K:V", help="metadata; repeat it")
     add("--tls-ca", metavar="FILE", help="use TLS; PEM file with who may have signed the server's certificate")
     add("--tls-insecure", action="store_true", help="use TLS, whatever certificate the server shows")
@@ -137,7 +133,7 @@ def parser() -> Parser:
     add("--payload", nargs="+", action="extend", default=[], metavar="FILE", help="a serialized message each")
     add("--delimited", action="store_true", help="payload files hold many messages, each behind its length (varint)")
     add("--empty-payload", action="store_true", help="send a message without fields")
-    add("--text-field", type=field, metavar="N", help="make messages: random words in string field N")
+    add("--text-field", type=count(FIELD_MAX), metavar="N", help="make messages: random words in string field N")
     add("--text-lengths", type=checked(texts.parse), default=texts.parse("lognormal:20,0.5"), metavar="DIST",
         help="their words: fixed:N, uniform:A,B, normal:MEAN,SD, lognormal:MEDIAN,SIGMA")  # fmt: skip
     add("--texts", type=count(10**7), default=1000, metavar="N", help="how many different ones; default 1000")
@@ -155,23 +151,14 @@ def parser() -> Parser:
 
     add = flags.add_argument_group("connections").add_argument
     add("--connections", type=count(10_000), default=8, metavar="C", help="default 8")
-    add("--streams", type=count(100_000), metavar="S", help="most calls open on each, default 1000; bidi: streams, 1")
-    add("--stream-in-flight", type=count(1_000_000), default=256, metavar="N", help="bidi: most unanswered per stream")
+    add("--streams", type=count(100_000), default=1000, metavar="S", help="most calls open on each; default 1000")
     add("--threads", type=count(256), default=1, metavar="T", help="of the generator; default 1")
     add("--cpus", type=checked(_cpus), metavar="LIST", help="pin the threads, one CPU each")
     add("--connect-timeout", type=duration, default=5_000_000_000)
     add("--grace", type=duration, default=5_000_000_000, help="for calls still open at the end; default 5s")
 
     add = flags.add_argument_group("answers").add_argument
-    add("--request-id-field", type=field, default=0, metavar="N", help="number requests in this field of the message")
-    add("--response-id-field", type=field, default=0, metavar="N", help="where answers repeat it")
-    add("--timeout-field", type=field, default=0, metavar="N", help="field that takes the time left, in µs")
-    add("--status-field", type=checked(_field_path), default=[], metavar="N.M", help="a gRPC code inside of answers")
-    add(
-        "--expect",
-        metavar="FILE",
-        help="the right answers, delimited, one for each payload: all are compared with them",
-    )
+    add("--expect", metavar="FILE", help="delimited messages, the right answer to each payload")
     add("--samples", metavar="FILE", help="write some answers there as JSON lines (payload, answer in base64)")
 
     add = flags.add_argument_group("results").add_argument

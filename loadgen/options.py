@@ -16,7 +16,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = flags.parser().parse(arguments)
     _check_load(options)
     _check_payloads(options)
-    _check_call(options)
     _check_tls(options)
     return options
 
@@ -41,7 +40,6 @@ def _check_load(o: argparse.Namespace) -> None:
             raise UsageError(f"{flag} must be above 0")
     if o.closed:
         o.connections = min(o.connections, o.closed)  # each has a call
-    o.streams = o.streams or (1 if o.call == "bidi" else 1000)
     if o.threads > o.connections:
         raise UsageError(f"--threads {o.threads} needs at least as many --connections; there are {o.connections}")
     if o.cpus and len(o.cpus) != o.threads:
@@ -58,15 +56,6 @@ def _check_payloads(o: argparse.Namespace) -> None:
         raise UsageError("--unique needs an open loop: nobody knows how many calls a closed one makes; give --texts N")
     if o.calls and o.closed:
         raise UsageError("--calls needs an open loop: nobody knows how many calls a closed one makes; give --rate R")
-
-
-def _check_call(o: argparse.Namespace) -> None:
-    if o.call == "bidi" and not (o.request_id_field and o.response_id_field):
-        raise UsageError("--call bidi needs --request-id-field and --response-id-field, to tell which answer is whose")
-    if o.response_id_field and not o.request_id_field:
-        raise UsageError("--response-id-field needs --request-id-field")
-    if o.request_id_field and o.expect:
-        raise UsageError("--expect compares answers byte by byte, and ids change them: leave out one of the two")
 
 
 AUTHORIZATION = "authorization"

@@ -122,7 +122,6 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "in_flight_max": result.in_flight_max,
         "messages": result.messages,
         "empty_answers": result.empty_answers,
-        "streams": _streams(run) if o.call == "bidi" else None,
         "verified": {"checked": result.checked, "wrong": result.wrong} if o.expect else None,
         "environment": _environment(),
         "seeds": dict.fromkeys(("arrivals", "texts"), o.seed),
@@ -185,15 +184,6 @@ def _cpu(run: Run) -> dict[str, Any]:
         "busy_fraction": round(1 - sum(thread.slept_s for thread in threads) / wall_s, 4) if wall_s else 0.0,
         "run_delay_s": round(sum(thread.run_delay_s for thread in threads), 6),
         "threads": [{name: getattr(thread, name) for name in _THREAD} for thread in threads],
-    }
-
-
-def _streams(run: Run) -> dict[str, Any]:
-    result = run.result
-    return {
-        "outcomes": result.stream_outcomes,
-        "wrong_ids": result.wrong_ids,
-        "late_answers": result.late_answers,
     }
 
 

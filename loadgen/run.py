@@ -24,10 +24,7 @@ _NICE = 10
 _STOP_GRACE_S = 1.0  # for open calls, after Ctrl-C
 _END_S = 60.0  # an engine that has not ended so long after it should have never will
 _KEPT_SAMPLES = 1_000
-_SAME_NAMES = (  # of options, as flags and as arguments of the engine
-    *("connections", "streams", "threads", "cpus", "call", "stream_in_flight"),
-    *("request_id_field", "response_id_field", "timeout_field", "status_field"),
-)
+_SAME_NAMES = ("connections", "streams", "threads", "cpus", "call")  # of options, and of the engine's arguments
 
 
 @dataclass(frozen=True)
@@ -87,26 +84,13 @@ def target_words(target: tuple[str, int]) -> str:
 
 
 def _start(engine: Engine, plan: Plan) -> None:
-    try:
-        if plan.closed:
-            assert isinstance(plan.deadline_ns, int)
-            engine.start_closed(
-                plan.closed,
-                plan.measure_until_ns,
-                plan.order,
-                plan.deadline_ns,
-                measure_from_ns=plan.measure_from_ns,
-            )
-        else:
-            engine.start(
-                plan.times_ns,
-                plan.order,
-                plan.deadline_ns,
-                measure_from_ns=plan.measure_from_ns,
-                measure_until_ns=plan.measure_until_ns,
-            )
-    except ValueError as error:  # more in flight than streams hold
-        raise UsageError(str(error)) from None
+    from_ns, until_ns = plan.measure_from_ns, plan.measure_until_ns
+    if plan.closed:
+        assert isinstance(plan.deadline_ns, int)
+        engine.start_closed(plan.closed, until_ns, plan.order, plan.deadline_ns, measure_from_ns=from_ns)
+    else:
+        times = (plan.times_ns, plan.order, plan.deadline_ns)
+        engine.start(*times, measure_from_ns=from_ns, measure_until_ns=until_ns)
 
 
 def _follow(

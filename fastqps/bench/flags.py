@@ -27,7 +27,7 @@ _WORKLOAD: tuple[_Flag, ...] = (
     ("--text-file", "FILE", "", "texts to send, one a line"),
     ("--lengths", "DIST", "30", "words of made texts: N, uniform:A,B, normal:M,D, lognormal:M,S"),
     ("--texts", "N", 1000, "so many different ones, again and again (default: 1000)"),
-    ("--call", "predict|batch:N|stream|generate", "predict", "how they are asked for"),
+    ("--call", "predict|batch:N|generate", "predict", "how they are asked for"),
 )
 _LOAD: tuple[_Flag, ...] = (
     ("--arrivals", "KIND", "poisson", "constant, poisson, gamma:SHAPE, … (python -m loadgen --help)"),

@@ -11,6 +11,7 @@ from types import FrameType
 from fastqps.cli.setting_flags import add_all_settings, given_settings
 from fastqps.config import Loaded, decide, load
 from fastqps.config.document import effective_toml
+from fastqps.config.sources import PLATFORM_PORTS
 from fastqps.errors import OK
 
 STDERR = 2
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         return OK
     from fastqps.supervisor.server.serve import serve
 
-    return serve(config, notes=_notes(loaded.config.device))
+    return serve(config, notes=[*_port_notes(loaded), *_notes(loaded.config.device)])
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -51,6 +52,11 @@ def _end(number: int, frame: FrameType | None) -> None:
         return
     os.write(STDERR, b"fastqps: SIGTERM: ended before anything was served\n")
     os._exit(OK)
+
+
+def _port_notes(loaded: Loaded) -> list[str]:
+    variable = loaded.origin.get("port")
+    return [f"--port {loaded.config.port} is from {variable}"] if variable in PLATFORM_PORTS else []
 
 
 def _notes(device: str) -> list[str]:

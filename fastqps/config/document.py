@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fastqps.config.settings import SETTINGS, Setting
+from fastqps.config.settings import OFF, SETTINGS, Setting
 from fastqps.config.sources import Loaded
 
 # Groups of settings in docs/settings.md and `fastqps serve --help`, common ones first.
@@ -91,7 +91,7 @@ def settings_file(loaded: Loaded, head: Sequence[str]) -> str:
 def _toml(setting: Setting, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if setting.meaning.kind in ("count", "ratio") and value is not None:
+    if isinstance(value, int | float) and setting.meaning.kind in ("count", "ratio", "port") and value != OFF:
         return str(value)
     if setting.meaning.kind == "texts":
         return json.dumps(value, ensure_ascii=False)
@@ -104,7 +104,7 @@ def _row(setting: Setting) -> str:
     if default == "``":
         default = "none"
     notes = [meaning.help]
-    if meaning.kind in ("count", "bytes", "duration"):
+    if meaning.kind in ("count", "bytes", "duration", "port"):
         notes.append(f"{setting.format(meaning.least)} to {setting.format(meaning.most)}.")
     elif meaning.kind == "weights":
         notes.append(f"`{meaning.metavar}`, each {meaning.least} to {meaning.most}.")

@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from fastqps.config.units import format_bytes, format_duration
 
-Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights"]
+Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights", "port"]
 
 
 OFF = -1
+UNIX = "unix:"  # a port that begins with it is the path of a socket
 
 
 @dataclass(frozen=True)
@@ -102,17 +103,21 @@ class Config:
     host: str = _setting(
         "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
     )
-    port: int = _setting(
-        50051, "count", "Port of gRPC and HTTP. 0: any free one, printed at start.", least=0, most=65535, metavar="PORT"
+    port: int | str = _setting(
+        50051,
+        "port",
+        "Port of gRPC and HTTP. 0: any free one, printed at start. unix:PATH: a socket in the file system, for the "
+        "server's user and group (mode 0660). See docs/http.md.",
+        most=65535,
+        metavar="PORT|unix:PATH",
     )
-    http_port: int = _setting(
+    http_port: int | str = _setting(
         8000,
-        "count",
-        "Port of plain HTTP, for HTTP/1.1 and HTTP/2. 0: any free one. off: none. See docs/http.md.",
-        least=0,
+        "port",
+        "A second port, where users expect HTTP. off: none.",
         most=65535,
         has_off=True,
-        metavar="PORT|off",
+        metavar="PORT|unix:PATH|off",
     )
     admin_port: int = _setting(
         9464, "count", "Port of metrics and health. 0: any free one.", least=0, most=65535, metavar="PORT"

@@ -19,6 +19,8 @@ FILE_VARIABLE = "FASTQPS_CONFIG"
 _FILE_BYTES_MAX = 1 << 20
 # Kubernetes sets these in every pod beside a Service called "fastqps"; they are not settings.
 _SERVICE_LINKS = ("FASTQPS_SERVICE_", "FASTQPS_PORT_")
+# By these, Vertex AI, Cloud Run and others name the one port that they send requests to.
+PLATFORM_PORTS = ("AIP_HTTP_PORT", "PORT")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Loaded:
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: str | None = None) -> Loaded:
-    """Merges all sources. ``flags``: by key (``max-batch-items``), only those that were given.
+    """Merges all sources. ``flags``: by key (``max-batch-items``), only those that were given. The last source of the
+    port is a platform's variable.
 
     The file is ``config_file``, else what FASTQPS_CONFIG names, else ./fastqps.toml where it exists. Raises
     ``ConfigError``.
@@ -40,6 +43,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: str 
         ("environment", _from_environment(environ)),
         _from_file(config_file or environ.get(FILE_VARIABLE)),
     ]
+    if not any("port" in found for _, found in sources):
+        sources.append(_from_platform(environ))
     values: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for setting in SETTINGS:
@@ -74,6 +79,12 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         elif close := _misspelt(variable, known):
             raise ConfigError(f"unknown environment variable {variable}; did you mean {close}?")
     return found
+
+
+def _from_platform(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """The port that a platform gives. It is the only one, unless the user gives a second one."""
+    variable = next(filter(environ.get, PLATFORM_PORTS), "")
+    return variable, {"port": environ[variable], "http-port": "off"} if variable else {}
 
 
 def _misspelt(variable: str, known: Iterable[str]) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from fastqps.config.settings import OFF, Meaning, Setting
+from fastqps.config.settings import OFF, UNIX, Meaning, Setting
 from fastqps.config.units import parse_bytes, parse_duration
 
+UNIX_BYTES_MAX = 107  # of a path, with its NUL what Linux has room for
 _SWITCH = {"on": True, "off": False}  # in a file also true and false
 
 
@@ -29,6 +31,8 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value = _switch(raw)
         case "count":
             value = _within(meaning, _count(raw), setting)
+        case "port":
+            value = _socket(raw) if str(raw).startswith(UNIX) else _within(meaning, _count(raw), setting)
         case "ratio":
             value = _ratio(raw, meaning.floor)
         case "weights":
@@ -69,6 +73,12 @@ def _count(raw: Any) -> int:
         return int(raw)
     except ValueError:
         raise ValueError(f"{raw!r} is not a whole number") from None
+
+
+def _socket(raw: str) -> str:
+    if not raw.startswith(UNIX + "/") or len(os.fsencode(raw.removeprefix(UNIX))) > UNIX_BYTES_MAX:
+        raise ValueError(f"{raw!r} is not unix: and an absolute path of at most {UNIX_BYTES_MAX} bytes")
+    return raw
 
 
 def _ratio(raw: Any, floor: float) -> float:

@@ -6,7 +6,8 @@ work around the steps is real. Nothing is computed: a figure from here is about 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from fastqps._core import SimDevice, SimStream, now_ns, wait_until
 from fastqps.devices import null
@@ -14,14 +15,13 @@ from fastqps.devices.place import Place
 from fastqps.devices.profile import Profile, check_task
 from fastqps.devices.profile_file import load_profile
 from fastqps.models.card import ModelCard
-from fastqps.runners import DecodeBuffers, StepBuffers
-from fastqps.runners.kinds import DECODE, ENCODE
+from fastqps.runners.kinds import StepKind
 
 _US = 1000.0
 _EARLY_NS = 50_000  # a step is reported as done this long before its end, so that its waiter is in time
 
 
-class SimSteps:
+class SimRunner:
     """Steps of one set of buffers; a stream decides behind which others they run."""
 
     instant = False
@@ -34,6 +34,15 @@ class SimSteps:
         self._device = device
         self._stream = device.stream()
         self._end_ns = 0  # of the newest step
+
+    def buffers(self) -> Any:
+        return self._answers.buffers()
+
+    def for_another_step(self) -> SimRunner:
+        return SimRunner(self._answers.for_another_step(), self.profile, self._device)
+
+    def for_another_lane(self) -> SimRunner:
+        return SimRunner(self._answers.for_another_lane(), self.profile, self._device)
 
     def make_stream(self) -> SimStream:
         return self._device.stream()
@@ -73,45 +82,13 @@ class SimSteps:
         self.run(1, 1, 0)
 
 
-class SimRunner(SimSteps):
-    """An encoder on a modelled device."""
-
-    def buffers(self) -> StepBuffers:
-        return cast(StepBuffers, self._answers.buffers())
-
-    def for_another_step(self) -> SimRunner:
-        return SimRunner(self._answers.for_another_step(), self.profile, self._device)
-
-    def for_another_lane(self) -> SimRunner:
-        return self.for_another_step()
-
-
-class SimDecoder(SimSteps):
-    """A generator on a modelled device: every step makes one token of each of its sequences."""
-
-    def buffers(self) -> DecodeBuffers:
-        return cast(DecodeBuffers, self._answers.buffers())
-
-    def for_another_step(self) -> SimDecoder:
-        return SimDecoder(self._answers.for_another_step(), self.profile, self._device)
-
-    def for_another_lane(self) -> SimDecoder:
-        return SimDecoder(self._answers.for_another_lane(), self.profile, self._device)
-
-
-def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> SimRunner:
+def _make(kind: StepKind, card: ModelCard, max_items: int, max_tokens: int, place: Place) -> SimRunner:
     """A runner that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
     profile, device = _open(card, place)
-    return SimRunner(null.RUNNERS[ENCODE](card, max_items, max_tokens, place), profile, device)
+    return SimRunner(null.RUNNERS[kind](card, max_items, max_tokens, place), profile, device)
 
 
-def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> SimDecoder:
-    """A decoder that needs neither weights nor torch. ``DeviceError`` and ``ConfigError`` about the profile."""
-    profile, device = _open(card, place)
-    return SimDecoder(null.RUNNERS[DECODE](card, slots, max_tokens, place), profile, device)
-
-
-RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
+RUNNERS = {kind: partial(_make, kind) for kind in null.RUNNERS}
 
 
 def _open(card: ModelCard, place: Place) -> tuple[Profile, SimDevice]:

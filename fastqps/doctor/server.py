@@ -91,4 +91,5 @@ def _ports(config: Config) -> Iterator[Finding]:
             except ConfigError as error:
                 yield Finding(f"serve: {setting}", str(error), "lack")
             else:
-                yield Finding(f"serve: {setting}", f"{host}:{port or 'any'} is free")
+                where = port if isinstance(port, str) else f"{host}:{port or 'any'}"
+                yield Finding(f"serve: {setting}", f"{where} is free")

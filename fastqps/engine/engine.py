@@ -13,7 +13,7 @@ from fastqps.api.request import Aggregation, GenerateOptions
 from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, best_labels, embedding, entities, sparse_embedding, vectors
 from fastqps.engine.generator import Generator
-from fastqps.engine.predictor import Item, Predictor, TokenIds
+from fastqps.engine.predictor import Item, Predictor
 from fastqps.models import ModelError, load_card
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 
@@ -82,7 +82,7 @@ class Engine:
         if self.card.task == "classify_tokens":
             self.card.prompt(prompt_name)  # it has none
             return list(self.entities(items, truncate=truncate))
-        return self._model.run(items, truncate, lambda row: answer(self.card, row), prompt_name)
+        return self._model.run(items, truncate, lambda row, _: answer(self.card, row), prompt_name)
 
     def embed(
         self,
@@ -103,7 +103,7 @@ class Engine:
         model = self._made_for("embed", "makes no embeddings")
         _check_count("dimensions", dimensions, self.card.dimensions)
 
-        def finish(row: Vector) -> Vector:
+        def finish(row: Vector, ids: Sequence[int]) -> Vector:
             return embedding(self.card, row, dimensions, normalize)
 
         rows = model.run(texts, truncate, finish, prompt_name)
@@ -118,7 +118,7 @@ class Engine:
         an item that cannot be answered and an option that is out of range.
         """
         _check_count("top_labels", top_labels, len(self.card.labels))
-        return self._classifier.run(texts, truncate, lambda row: best_labels(self.card, row, top_labels, raw_scores))
+        return self._classifier.run(texts, truncate, lambda row, _: best_labels(self.card, row, top_labels, raw_scores))
 
     def zero_shot(
         self,
@@ -134,7 +134,7 @@ class Engine:
         ``truncate`` cuts the texts, and never a hypothesis.
         """
         classifier, entails = self._classifier, zero_shot.entailment(self.card.labels)
-        rows = classifier.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy, keep_second=True)
+        rows = classifier.run(zero_shot.pairs(texts, labels, hypothesis), truncate, _copy, keep_second=True)
         return zero_shot.answers(np.stack(rows), labels, entails, multi_label) if rows else []
 
     def embed_sparse(
@@ -147,7 +147,7 @@ class Engine:
         """
         model = self._made_for("embed_sparse", "makes no sparse embeddings")
         _check_count("max_active_dims", max_active_dims, self.card.max_active_dims)
-        return model.run(texts, truncate, lambda row: sparse_embedding(self.card, row, max_active_dims))
+        return model.run(texts, truncate, lambda row, _: sparse_embedding(self.card, row, max_active_dims))
 
     def embed_multi(
         self,
@@ -166,11 +166,11 @@ class Engine:
         _check_count("dimensions", dimensions, self.card.dimensions)
         skipped = np.array(self.card.role(prompt_name).skipped, np.int64)
 
-        def finish(rows: Vector, ids: TokenIds) -> Vector:
+        def finish(rows: Vector, ids: Sequence[int]) -> Vector:
             kept = rows[~np.isin(ids, skipped)]
             return vectors(self.card, kept, dimensions, normalize)
 
-        return model.run_tokens(texts, truncate, finish, prompt_name)
+        return model.run(texts, truncate, finish, prompt_name)
 
     def entities(
         self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False
@@ -185,7 +185,7 @@ class Engine:
         only = [text for text in texts if isinstance(text, str)]
         if isinstance(texts, str) or len(only) < len(texts):
             raise ValueError(f"{self.card.name} takes a list of texts: it says where in a text its entities are")
-        rows = model.run(only, truncate, np.copy)
+        rows = model.run(only, truncate, _copy)
         spans = model.spans(only)
         return [entities(self.card.labels, *each, aggregation) for each in zip(rows, spans, strict=True)]
 
@@ -238,6 +238,10 @@ _MODELS: Mapping[StepKind, Callable[..., Predictor | Generator]] = {
     ENCODE: lambda card, _, **options: Predictor(card, **options),
     DECODE: lambda card, max_running, **options: Generator(card, max_running=max_running, **options),
 }
+
+
+def _copy(rows: Vector, ids: Sequence[int]) -> Vector:
+    return rows.copy()
 
 
 def _check_count(name: str, value: int | None, largest: int) -> None:

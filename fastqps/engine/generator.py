@@ -14,8 +14,7 @@ from fastqps.devices import make_runner
 from fastqps.engine.sampling import check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
-from fastqps.models.card_tokenizer import check_text, load_tokenizer, source_of
-from fastqps.models.tokenizers.vocabulary import content_of
+from fastqps.models.card_tokenizer import check_text, load_tokenizer
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 
@@ -127,7 +126,7 @@ class Generator:
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
-        self._detokenizer = _detokenizer(card)
+        self._detokenizer = self._tokenizer.detokenizer if self._tokenizer else None
 
     def add(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> int:
         """Adds a request, which joins as soon as there is room. Returns its number. Raises ``ValueError`` if it is
@@ -302,10 +301,3 @@ class Generator:
         if not special:
             return ids[leading : len(ids) - trailing]
         return ids[leading:] if leading and ids[:leading] == ids[leading : 2 * leading] else ids
-
-
-def _detokenizer(card: ModelCard) -> Detokenizer | None:
-    try:
-        return Detokenizer(content_of(source_of(card))) if card.tokenizer else None
-    except ValueError as error:
-        raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastqps.api.prediction import Vector
 from fastqps.devices import Options, make_runner
@@ -19,8 +18,6 @@ from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items
 
 Item = str | tuple[str, str] | Sequence[int]
-
-TokenIds = NDArray[np.int32]
 
 _T = TypeVar("_T")
 
@@ -41,32 +38,15 @@ class Predictor:
         self,
         items: Sequence[Item],
         truncate: bool,
-        finish: Callable[[Vector], _T],
+        finish: Callable[[Vector, Sequence[int]], _T],
         prompt_name: str = "",
         *,
         keep_second: bool = False,
     ) -> list[_T]:
-        """``finish`` of each item's raw output row, or of a row for each of its tokens [tokens, dimensions], in the
-        order of ``items``. ``keep_second``: of a pair, ``truncate`` cuts the first text alone. ``ValueError`` names a
-        wrong item.
+        """``finish`` of each item's raw output row, or of a row for each of its tokens [tokens, dimensions], and of its
+        token ids, in the order of ``items``. Only while it runs are the rows there. ``keep_second``: of a pair,
+        ``truncate`` cuts the first text alone. ``ValueError`` names a wrong item.
         """
-        return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row)), keep_second)
-
-    def run_tokens(
-        self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector, TokenIds], _T], prompt_name: str = ""
-    ) -> list[_T]:
-        """The same with the rows and the ids of each item's tokens."""
-        return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row), self._ids(row)))
-
-    def _run(
-        self,
-        items: Sequence[Item],
-        truncate: bool,
-        prompt_name: str,
-        take: Callable[[int], _T],
-        keep_second: bool = False,
-    ) -> list[_T]:
-        """``take`` of each item's place in its batch, while the batch's rows are there."""
         encoded = self._encode(items, truncate, prompt_name, keep_second)
         done: dict[int, _T] = {}
         for batch in self._batches([len(ids) for ids, _ in encoded]):
@@ -78,7 +58,7 @@ class Predictor:
             for row, i in enumerate(batch):
                 if not self._finite(row):
                     raise ModelError(f"model {self.card.name}: the result of item {i} is NaN or infinite")
-                done[i] = take(row)
+                done[i] = finish(self._rows(row), encoded[i][0])
         return [done[i] for i in range(len(encoded))]
 
     def spans(self, texts: Sequence[str]) -> list[list[TokenSpan | None]]:
@@ -93,10 +73,6 @@ class Predictor:
     def _finite(self, item: int) -> bool:
         rows = self._rows(item)
         return bool(np.isfinite(rows[: self.card.max_active_dims or None]).all())
-
-    def _ids(self, item: int) -> TokenIds:
-        b = self._runner.buffers()
-        return b.input_ids[b.cu_seqlens[item] : b.cu_seqlens[item + 1]]
 
     def close(self) -> None:
         """Gives the device back."""

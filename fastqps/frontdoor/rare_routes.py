@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fastqps.frontdoor.openapi.document import PATH, document
+from fastqps.frontdoor.openapi.document import METRICS_PATH, PATH, VERSION_PATH, document
 from fastqps.frontdoor.served import ServedModel, ServedModels
+from fastqps.version import __version__
 
-JSON = "application/json"
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
+METRICS_S = 5.0
 
 
 class Request(NamedTuple):
@@ -69,7 +73,25 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
     return [
         RareRoute("GET", "/v1/models", list_models, protocol="openai"),
         RareRoute("GET", "/v1/models/{model}", one_model, protocol="openai"),
+        RareRoute("GET", VERSION_PATH, lambda _: json_response({"version": __version__})),
     ]
+
+
+def metrics_route(admin: str) -> RareRoute:
+    """The route of the server's metrics, which the admin port has: ``admin`` is its HOST:PORT."""
+    host, _, port = admin.rpartition(":")
+
+    def answer(_: Request) -> Response:
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=METRICS_S)
+        with contextlib.closing(connection):
+            try:
+                connection.request("GET", METRICS_PATH)
+                page = connection.getresponse()
+                return Response(page.status, TEXT, page.read())
+            except (OSError, http.client.HTTPException) as error:
+                return json_response({"error": f"the admin port does not answer: {error}"}, 503)
+
+    return RareRoute("GET", METRICS_PATH, answer, slow=True)
 
 
 def document_route(routes: Callable[[], Sequence[tuple[str, str]]]) -> RareRoute:

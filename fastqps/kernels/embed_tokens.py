@@ -32,7 +32,7 @@ def _embed_tokens(
     row = tl.program_id(0)
     if stamps is not None and row == 0:
         stamp_start(stamps)
-    if admitted is not None and row < tl.load(counts + 2):  # nothing reads them before this step is sampled
+    if row < tl.load(counts + 2):  # nothing reads them before this step is sampled
         word = tl.arange(0, RECORD)
         slot = tl.load(admitted + row * RECORD).to(tl.int64)
         tl.store(records + slot * RECORD + word, tl.load(admitted + row * RECORD + word))
@@ -40,8 +40,8 @@ def _embed_tokens(
         id, slot = tl.load(ids + row), tl.load(kv_slots + row)
         if id < 0:
             id = tl.load(last_token + slot)
-        if history is not None:  # nothing reads it before this step's logits are changed
-            tl.store(history + slot.to(tl.int64) * POSITIONS + tl.load(positions + row), id)
+        # Nothing reads it before this step's logits are changed.
+        tl.store(history + slot.to(tl.int64) * POSITIONS + tl.load(positions + row), id)
         column = tl.arange(0, BLOCK)
         x = tl.load(table + id.to(tl.int64) * WIDTH + column, mask=column < WIDTH)
         tl.store(out + row.to(tl.int64) * WIDTH + column, x, mask=column < WIDTH)
@@ -54,24 +54,23 @@ def embed_tokens(
     last_token: torch.Tensor,
     counts: torch.Tensor,
     *,
-    admitted: torch.Tensor | None = None,
-    params: torch.Tensor | None = None,
-    positions: torch.Tensor | None = None,
-    history: torch.Tensor | None = None,
+    admitted: torch.Tensor,
+    params: torch.Tensor,
+    positions: torch.Tensor,
+    history: torch.Tensor,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token.
 
-    kv_slots int32 [T]; last_token int32 by slot; counts int32 [≥ 3]: rows, runs, new sequences. With ``admitted`` int32
-    [S, 32] the records of new sequences go to their slots in ``params`` int32 [slots, 32]; with ``history`` int32
-    [slots, positions] the rows' tokens go to their ``positions`` int32 [T] in it; with ``stamps`` int64 [2] the
-    device's clock goes to the first and 0 to the second. → [T, width]; what lies beyond ``counts`` is not written.
+    kv_slots int32 [T]; last_token int32 by slot; counts int32 [≥ 3]: rows, runs, new sequences. The records of new
+    sequences, ``admitted`` int32 [S, words], go to their slots in ``params`` int32 [slots, words]; the rows' tokens go
+    to their ``positions`` int32 [T] in ``history`` int32 [slots, positions]; with ``stamps`` int64 [2] the device's
+    clock goes to the first and 0 to the second. → [T, width]; what lies beyond ``counts`` is not written.
     """
     width = table.shape[1]
     out = table.new_empty(ids.shape[0], width)
     shape = row_shape(width)
-    programs = max(ids.shape[0], 0 if admitted is None else admitted.shape[0])
-    _embed_tokens[(programs,)](
+    _embed_tokens[(max(ids.shape[0], admitted.shape[0]),)](
         out,
         table,
         ids,
@@ -85,7 +84,7 @@ def embed_tokens(
         stamped(stamps),
         WIDTH=width,
         RECORD=ADMITTED_WORDS,
-        POSITIONS=0 if history is None else history.shape[1],
+        POSITIONS=history.shape[1],
         BLOCK=shape.block,
         num_warps=shape.warps,
     )

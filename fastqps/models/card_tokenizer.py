@@ -17,7 +17,7 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
         return None
     try:
         tokenizer = Tokenizer.from_source(
-            source_of(card),
+            tokenizer_source(card.tokenizer, card.tokenizer_parts),
             max_tokens=card.max_input_tokens,
             special_tokens=card.special_tokens,
             unknown_id=card.unknown_id if card.traits.spans else None,
@@ -44,14 +44,6 @@ def check_text(which: str, item: object) -> None:
                 part.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{which}: {error}") from None
-
-
-def source_of(card: ModelCard) -> str:
-    """The card's tokenizer for ``Tokenizer.from_source``: what transformers makes of the checkpoint's files.
-
-    "" if the checkpoint has none. Raises ``ModelError`` if the file cannot be read.
-    """
-    return tokenizer_source(card.tokenizer, card.tokenizer_parts) if card.tokenizer else ""
 
 
 def least_input_tokens(card: ModelCard, tokenizer: Tokenizer) -> int:

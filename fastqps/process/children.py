@@ -9,14 +9,8 @@ import dataclasses
 import json
 import signal
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-CHILD_MODULES = {
-    "frontdoor": "fastqps.frontdoor.process",
-    "dispatcher": "fastqps.dispatcher.loop",
-    "edge": "fastqps.dispatcher.edge",
-    "holder": "fastqps.dispatcher.weight_holder",
-}
 # Asks a dispatcher to finish its steps and exit. One that is not ready yet has no steps and dies at once.
 LEAVE = signal.SIGUSR1
 FENCED = 70  # exit code of a dispatcher that has been declared dead
@@ -28,6 +22,8 @@ LOAD_ROUTES = signal.SIGURG
 @dataclass(frozen=True)
 class Settings:
     """The settings of all roles. Descriptors are inherited and open; times are in nanoseconds."""
+
+    module: ClassVar[str]  # whose ``main`` takes them
 
     index: int  # the number of this front door or dispatcher, from 0
     title: str  # "frontdoor 0", "dispatcher 1 (cpu)": for the process title and the log
@@ -43,7 +39,9 @@ class Settings:
 class DoorSettings(Settings):
     """The settings of a front door."""
 
+    module = "fastqps.frontdoor.process"
     credentials_fd: int  # of a credentials.Vault
+    admin: str  # HOST:PORT of the admin port
     dtype: str  # of the models that are not static, for clients that ask
     repeatable: str  # whose products do not depend on the other rows of a step: of "all" models, "static" ones, "none"
     native: str  # JSON for the native front door, which alone knows its keys: csrc/contract/settings.h
@@ -53,6 +51,7 @@ class DoorSettings(Settings):
 class DispatcherSettings(Settings):
     """The settings of a dispatcher. Its model's card is ``Segment.card(route)``."""
 
+    module = "fastqps.dispatcher.loop"
     epoch: int  # of this incarnation; each restart has a higher one
     route: int  # model * generations + generation
     device: str  # one device, even if the server has several
@@ -80,6 +79,7 @@ class EdgeSettings(Settings):
     The files of ``credentials`` are read by the child itself: what they hold does not belong on a command line.
     """
 
+    module = "fastqps.dispatcher.edge"
     epoch: int
     route: int
     upstreams: tuple[tuple[str, int], ...]  # host and port, as the user named them
@@ -93,6 +93,7 @@ class EdgeSettings(Settings):
 class HolderSettings(Settings):
     """The settings of a process that holds a model's weights on a GPU for its dispatchers."""
 
+    module = "fastqps.dispatcher.weight_holder"
     route: int
     device: str
     dtype: str
@@ -100,25 +101,16 @@ class HolderSettings(Settings):
     weights_fd: int  # a file in memory, empty
 
 
-_ROLES: dict[str, type[Settings]] = {
-    "frontdoor": DoorSettings,
-    "dispatcher": DispatcherSettings,
-    "edge": EdgeSettings,
-    "holder": HolderSettings,
-}
-
-
 def write_settings(settings: Settings) -> str:
     """Returns the settings as one line of JSON, for the child's command line."""
-    role = next(name for name, kind in _ROLES.items() if isinstance(settings, kind))
-    return json.dumps({"role": role, **dataclasses.asdict(settings)})
+    return json.dumps({"kind": type(settings).__name__, **dataclasses.asdict(settings)})
 
 
 def read_settings(text: str) -> Settings:
     """Reads the settings that ``write_settings`` wrote."""
     found: dict[str, Any] = json.loads(text)
-    role = _ROLES[found.pop("role")]
-    return role(**{key: _tuples(value) for key, value in found.items()})
+    kinds = {kind.__name__: kind for kind in Settings.__subclasses__()}
+    return kinds[found.pop("kind")](**{key: _tuples(value) for key, value in found.items()})
 
 
 def _tuples(value: Any) -> Any:

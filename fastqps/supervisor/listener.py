@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import os
 import secrets
 import socket
+import stat
 import struct
 import time
 
+from fastqps.config.settings import UNIX
 from fastqps.errors import ConfigError
 
 BACKLOG = 4096
+UNIX_MODE = 0o660  # of a socket in the file system: to connect one must be able to write to it
 SO_ATTACH_FILTER = 26
 # Classic BPF over the TCP header, as (code, jump if true, jump if false, constant): the flags' byte; SYN; drop; keep.
 DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
@@ -20,8 +24,73 @@ DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 
 RETRY_S = 1.0
 
 
-def bind(host: str, port: int, setting: str, host_setting: str = "--host") -> socket.socket:
-    """Returns a bound TCP socket that does not listen yet. Raises ``ConfigError``, which names the setting."""
+class UnixSocket(socket.socket):
+    """A socket in the file system. Its file appears when it begins to listen, and goes when it is closed.
+
+    A file that a killed server has left is replaced. A socket that answers, or anything else there, is left alone.
+    """
+
+    def __init__(self, path: str, setting: str) -> None:
+        self.path = path
+        self._setting = setting
+        self._inode: int | None = None  # of the file, while it is ours
+        self.check()
+        super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.setblocking(False)
+
+    def check(self) -> None:
+        """Raises ``ConfigError`` if the socket cannot listen at its path."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            other.settimeout(RETRY_S)
+            try:
+                other.connect(self.path)
+            except (FileNotFoundError, ConnectionRefusedError) as error:
+                stale = isinstance(error, ConnectionRefusedError)
+            except OSError as error:
+                raise ConfigError(f"{self._setting} unix:{self.path}: {error.strerror}") from None
+            else:
+                raise ConfigError(
+                    f"{self._setting} unix:{self.path}: another server listens there; choose another path"
+                )
+        if stale and not stat.S_ISSOCK(os.stat(self.path).st_mode):
+            raise ConfigError(
+                f"{self._setting} unix:{self.path}: a file is there that is no socket; choose another path"
+            )
+        if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
+            raise ConfigError(f"{self._setting} unix:{self.path}: this user may not create files in that directory")
+
+    def open(self) -> None:
+        """Starts to listen. Raises ``ConfigError``."""
+        self.check()
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+            self.bind(self.path)
+            self._inode = os.stat(self.path).st_ino
+            os.chmod(self.path, UNIX_MODE)  # before anybody can connect
+            self.listen(BACKLOG)
+        except OSError as error:
+            raise ConfigError(f"{self._setting} unix:{self.path}: {error.strerror}") from None
+
+    def remove(self) -> None:
+        """Removes the file, unless another server has put its own there."""
+        with contextlib.suppress(OSError):
+            if self._inode == os.stat(self.path).st_ino:
+                os.unlink(self.path)
+        self._inode = None
+
+    def close(self) -> None:
+        self.remove()
+        super().close()
+
+
+def bind(host: str, port: int | str, setting: str, host_setting: str = "--host") -> socket.socket:
+    """Returns a bound TCP socket that does not listen yet, or of ``unix:PATH`` one without a file.
+
+    Raises ``ConfigError``, which names the setting.
+    """
+    if isinstance(port, str):
+        return UnixSocket(port.removeprefix(UNIX), setting)
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
@@ -63,6 +132,9 @@ def internal_target(sock: socket.socket) -> str:
 
 def listen(sock: socket.socket, setting: str) -> None:
     """Starts to listen, so that clients can connect. The front doors accept them."""
+    if isinstance(sock, UnixSocket):
+        sock.open()
+        return
     try:
         sock.listen(BACKLOG)
     except OSError as error:
@@ -75,8 +147,11 @@ def refuse_new(sock: socket.socket) -> None:
 
     When a socket stops listening, the kernel resets all connections that wait for accept, even with requests under way.
     So new connections must be stopped first: a socket filter drops their SYN. Clients repeat it after a second, and are
-    refused then.
+    refused then. A Unix socket loses its file.
     """
+    if isinstance(sock, UnixSocket):
+        sock.remove()
+        return
     program = b"".join(struct.pack("=HBBI", *instruction) for instruction in DROP_SYN)
     buffer = ctypes.create_string_buffer(program)
     filter_ = struct.pack("@HP", len(DROP_SYN), ctypes.addressof(buffer))
@@ -85,7 +160,9 @@ def refuse_new(sock: socket.socket) -> None:
 
 
 def address(sock: socket.socket) -> str:
-    """``host:port`` as clients write it."""
+    """``host:port``, or ``unix:PATH``, as clients write it."""
+    if isinstance(sock, UnixSocket):
+        return UNIX + sock.path
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Any
 
 from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
@@ -17,8 +18,9 @@ from fastqps.supervisor.plan import Plan
 class Shared:
     """The shared resources. They are made once at start, and the kernel frees them with the last process."""
 
-    def __init__(self, server: Plan, credentials_fd: int, http: socket.socket | None = None) -> None:
-        """``http``: the bound socket of plain HTTP, not owned; None: there is none.
+    def __init__(self, server: Plan, credentials_fd: int, http: socket.socket | None = None, admin: str = "") -> None:
+        """``http``: the bound socket of --http-port, not owned; None: there is none. ``admin``: HOST:PORT of the admin
+        port.
 
         Raises ``ConfigError`` if the memory cannot be allocated.
         """
@@ -39,6 +41,7 @@ class Shared:
         self.credentials_fd = credentials_fd
         self.internal = bind_internal()
         self.http = http
+        self.admin = admin
         self.tables: dict[int, int] = {}  # by route: the file in memory with a static model's table
         self.segment.set_phase("starting")
         for first in first_generations(server):
@@ -54,6 +57,19 @@ class Shared:
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that every child inherits."""
         return (self.segment_fd, self.parent_fd, *self.wake_dispatchers, *self.wake_doors)
+
+    def settings(self, index: int, title: str, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:
+        """What the settings of every child have."""
+        return {
+            "index": index,
+            "title": title,
+            "parent_pid": parent_pid,
+            "parent_fd": self.parent_fd,
+            "segment_fd": self.segment_fd,
+            "wake_dispatchers": self.wake_dispatchers,
+            "wake_doors": self.wake_doors,
+            "cpus": cpus,
+        }
 
     def wake_everybody(self) -> None:
         """Wakes all processes, so that they read the phase now."""

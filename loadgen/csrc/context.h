@@ -2,9 +2,8 @@
 #pragma once
 #include <nghttp2/nghttp2.h>
 
-#include <array>
 #include <memory>
-#include <unordered_set>
+#include <vector>
 
 #include "connection/call.h"
 #include "connection/request_headers.h"
@@ -23,23 +22,7 @@ struct Target {
   std::shared_ptr<const ClientTls> tls;
 };
 
-// Ids of calls that were given up, so that a late answer is not taken for a wrong one; the newest 65,536.
-class GivenUp {
- public:
-  void add(u64 id) {
-    if (!ids_.insert(id).second) return;
-    order_.push_back(id);
-    if (order_.size() <= kMax) return;
-    ids_.erase(order_.front());
-    order_.pop_front();
-  }
-  bool take(u64 id) { return ids_.erase(id) > 0; }
-
- private:
-  static constexpr size_t kMax = 1 << 16;
-  std::unordered_set<u64> ids_;
-  std::deque<u64> order_;
-};
+struct Free;
 
 struct Context {
   Context(const Options& options, u32 thread, Target target, i64 now)
@@ -57,21 +40,18 @@ struct Context {
   int epoll = -1;
   Recorder recorder;
   Pool<Call> calls;
-  Pool<Stream> streams;
   fastqps::transport::TimerWheel timers;
-  GivenUp given_up;
-  List<Outlet, Free> free;         // outlets that can take a call; they take turns
+  List<Connection, Free> free;     // those that can take a call; they take turns
   std::vector<Connection*> dirty;  // have something to write
   RequestHeaders headers;
   i64 now;               // as of the last look at the clock
   i64 slept = 0;         // in all
   i64 tick_ns = kNever;  // when a connection has to be made, or its making has failed
   u64 open = 0;          // calls that were started and have not ended
-  u64 streams_open = 0, ids = 0;
-  u32 ready = 0;       // connections that stand
-  i64 idle_ns = 0;     // when the thread last had nothing to do but wait
-  i64 blocked_ns = 0;  // the same, and arrivals were due that had no outlet: the server held them up until then
-  bool running = false, sending_over = false;
+  u32 ready = 0;         // connections that stand
+  i64 idle_ns = 0;       // when the thread last had nothing to do but wait
+  i64 blocked_ns = 0;    // the same, and arrivals were due that no connection took: the server held them up until then
+  bool running = false;
   bool unread = false;  // a connection has more to read than its turn allows
   Outcome down = kOk;   // why the last attempt to connect failed; kOk since one succeeded
 };

@@ -10,7 +10,7 @@
 
 namespace loadgen {
 
-enum class CallKind { kUnary, kServerStream, kBidi };
+enum class CallKind { kUnary, kServerStream };
 
 struct Options {
   std::string host;  // name or address (IPv4, IPv6)
@@ -21,19 +21,13 @@ struct Options {
   std::string tls_ca, tls_cert, tls_key;  // PEM texts; no tls_ca: whatever certificate the server shows will do
   std::vector<std::string> payloads;      // serialized messages without frames; empty bytes are a valid one
   u32 connections = 1;                    // in all; thread t has those with index % threads == t
-  u32 streams = 100;      // most calls open at a time per connection; bidi: streams of each, which stay open
-  u32 threads = 1;        // arrival i goes to thread i % threads
-  std::vector<int> cpus;  // one for each thread; empty: not pinned
+  u32 streams = 100;                      // most calls open at a time per connection
+  u32 threads = 1;                        // arrival i goes to thread i % threads
+  std::vector<int> cpus;                  // one for each thread; empty: not pinned
   CallKind call = CallKind::kUnary;
-  u32 stream_in_flight = 256;  // bidi: most unanswered requests per stream
-  // Numbers of varint fields; 0: none. Each request gets an id of its own, appended to the payload (the last value of a
-  // field holds), which the answer repeats; bidi needs both. timeout_field gets the time left until the deadline, in
-  // µs.
-  u32 request_id_field = 0, response_id_field = 0, timeout_field = 0;
-  std::vector<u32> status_field;               // path to a varint in the answer that holds a gRPC code; absent: 0
   i64 deadline_grace_ns = 100 * kMillisecond;  // beyond its deadline, until a call is given up
   i64 grace_ns = 5 * kSecond;                  // for calls that are open after the last arrival, or after stop()
-  std::vector<std::string> expected;           // empty, or the right answer to each payload; not with ids
+  std::vector<std::string> expected;           // empty, or the right answer to each payload
   u32 samples_max = 0, sample_every = 97;      // keeps one in so many OK answers, at most kSampleBytesMax of them
   bool record_calls = false;                   // keeps the times of each measured call of an open loop: 24 bytes a call
   u64 answer_bytes_max = 16 << 20;
@@ -48,11 +42,7 @@ struct Options {
     if (!expected.empty() && expected.size() != payloads.size()) return "expected must have one entry per payload";
     if (interval_ns < kMillisecond) return "interval_ns must be at least 1,000,000";
     if (sample_every < 1) return "sample_every must be at least 1";
-    if (call != CallKind::kBidi) return {};
-    if (!request_id_field || !response_id_field) return "bidi needs request_id_field and response_id_field";
-    const u64 per_thread = u64(connections + threads - 1) / threads * streams * stream_in_flight;
-    if (per_thread <= (1u << 19)) return {};
-    return "bidi: connections * streams * stream_in_flight must be at most 524,288 per thread";
+    return {};
   }
 };
 
@@ -75,11 +65,8 @@ struct Load {
       if (!deadlines.empty() && deadlines.size() != times.size()) return "deadline_ns must be as long as times_ns";
       return std::is_sorted(times.begin(), times.end()) ? "" : "times_ns is not sorted";
     }
-    const u64 calls = u64(options.connections) * options.streams * options.stream_in_flight;
     if (payload_index.empty()) return "payload_index is empty";
     if (in_flight < options.connections) return "in_flight must be at least connections";
-    if (options.call == CallKind::kBidi && in_flight > calls)
-      return "in_flight must be at most connections * streams * stream_in_flight";
     return {};
   }
 };

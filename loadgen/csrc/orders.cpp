@@ -85,11 +85,9 @@ void Worker::take_up() {
   for (size_t i = 0; i < connections_.size(); i++) {
     Connection& connection = *connections_[i];
     const u32 nth = index_ + u32(i) * options_.threads;
-    if (load.closed)
-      connection.set_capacity_total(load.in_flight / options_.connections +
-                                    (nth < load.in_flight % options_.connections));
-    else
-      connection.set_capacity_each(options_.call == CallKind::kBidi ? options_.stream_in_flight : options_.streams);
+    connection.set_capacity(load.closed
+                                ? load.in_flight / options_.connections + (nth < load.in_flight % options_.connections)
+                                : options_.streams);
     if (connection.down()) connection.connect();
   }
 }

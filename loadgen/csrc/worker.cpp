@@ -13,7 +13,6 @@ constexpr int kBurst = 256;                      // calls that are started befor
 constexpr i64 kReallySlept = 5 * kMicrosecond;   // longer than it takes to be told what is ready
 constexpr i64 kSpin = 30 * kMicrosecond;         // before the next send
 constexpr i64 kBlockedSleep = 5 * kMillisecond;  // what becomes due meanwhile has to wait anyway
-constexpr i64 kCloseGrace = kSecond;             // for the trailers of bidi streams
 
 }  // namespace
 
@@ -63,7 +62,7 @@ void Worker::roll_intervals() {
   }
 }
 
-// Starts what is due while outlets are free, in bursts, so that the first of many does not wait for the last.
+// Starts what is due while connections take calls, in bursts, so that the first of many does not wait for the last.
 void Worker::send() {
   more_to_send_ = false;
   for (int i = 0; schedule_->waiting(context_.now); i++) {
@@ -78,10 +77,9 @@ void Worker::send() {
       if (schedule_->closed() || !nobody_answers()) break;
       context_.recorder.unsent(arrival, context_.down, context_.now);
     } else {
-      Outlet& outlet = context_.free.front();
-      static_cast<Link<Free>&>(outlet).unlink();
-      if (!outlet.connection->start(outlet, arrival)) continue;
-      if (outlet.open < outlet.capacity) context_.free.push_back(outlet);
+      Connection& connection = context_.free.front();
+      connection.unlink();
+      if (!connection.start(arrival)) continue;
     }
     schedule_->pop();
   }
@@ -96,7 +94,7 @@ bool Worker::nobody_answers() const { return context_.ready == 0 && context_.dow
 void Worker::give_up_late() {
   context_.timers.advance(u64(context_.now), [](fastqps::transport::Timer& timer) {
     Call& call = static_cast<Call&>(timer);
-    call.stream->connection->give_up(call);
+    call.connection->give_up(call);
   });
 }
 
@@ -119,14 +117,7 @@ bool Worker::over() {
       context_.recorder.unsent(schedule_->front(now), kNotSent, now);
   if (end_ns_ == kNever) end_ns_ = now + options_.grace_ns;
   if (now >= end_ns_) return true;
-  if (schedule_->waiting_count() || context_.open) return false;
-  if (options_.call != CallKind::kBidi || !context_.streams_open) return true;
-  if (!context_.sending_over) {
-    context_.sending_over = true;
-    end_ns_ = std::min(end_ns_, now + kCloseGrace);
-    for (auto& connection : connections_) connection->end_streams();
-  }
-  return false;
+  return !schedule_->waiting_count() && !context_.open;
 }
 
 // Every arrival that has no end yet gets one.

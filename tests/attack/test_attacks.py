@@ -88,7 +88,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     models = ("--model=minilm", f"--model=hurtful={path}", "--max-input-tokens=64")
     running = None
     try:
-        running = Server(*models, "--frontdoors=1", "--dispatchers=1", f"--auth-token-file={tokens}")
+        running = Server(*models, "--http-port=off", "--frontdoors=1", "--dispatchers=1", f"--auth-token-file={tokens}")
         yield running
         running.stop()
     finally:
@@ -114,8 +114,14 @@ def lower(leader: int) -> None:
 def attacked(server: Server, attack: Attack) -> Iterator[list[int]]:
     """Meanwhile the attacker attacks. Yields the most bytes by which the attacked process has grown, as ``growth``."""
     door = server.child("frontdoor 0")
-    address = server.http if attack.http else server.address
-    program = [sys.executable, str(Path(__file__).with_name("attackers.py")), attack.name, address, server.admin, TOKEN]
+    program = [
+        sys.executable,
+        str(Path(__file__).with_name("attackers.py")),
+        attack.name,
+        server.address,
+        server.admin,
+        TOKEN,
+    ]
     last = str(max(os.sched_getaffinity(os.getppid())))
     attacker = subprocess.Popen(
         ["taskset", "-c", last, *program],
@@ -145,7 +151,7 @@ def other_client(server: Server, attack: Attack) -> Iterator[Callable[[], object
     if attack.livez:
         yield lambda: ask_livez(server.admin)
         return
-    with closing(HttpVictim(server.http, TOKEN) if attack.http else victim(server.address, attack.model)) as other:
+    with closing(HttpVictim(server.address, TOKEN) if attack.http else victim(server.address, attack.model)) as other:
         other.check()
         yield other.check
         other.check()

@@ -75,9 +75,7 @@ def test_a_rate_on_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> No
     until_in_time(attempt, tries=4)
 
 
-@pytest.mark.parametrize(
-    ("model", "call", "items"), [("minilm", "batch:4", 4), ("minilm", "stream", 1), ("grammar", "generate", 1)]
-)
+@pytest.mark.parametrize(("model", "call", "items"), [("minilm", "batch:4", 4), ("grammar", "generate", 1)])
 def test_calls_on_a_server_that_runs(server: ServerProcess, model: str, call: str, items: int) -> None:
     # A predicted miss of a generator's full queue is an answer, too; most have to be OK.
     flags = ("--address", server.address, "--admin", server.admin, "--model", model, "--lengths", "5")

@@ -149,7 +149,6 @@ def test_flags_are_those_of_loadgen(tmp_path: Path) -> None:
     for call, kind, method in (
         ("predict", "unary", "Predict"),
         ("batch:8", "unary", "PredictBatch"),
-        ("stream", "bidi", "PredictStream"),
         ("generate", "server-stream", "Generate"),
     ):
         payloads = Workload(parse_call(call), texts=20).write(tmp_path / "payloads")
@@ -157,8 +156,7 @@ def test_flags_are_those_of_loadgen(tmp_path: Path) -> None:
         found = parse([*server, *load.flags(payloads), "--threads", "1", "--progress", "json", "--json", "x"])
         assert (found.call, found.method) == (kind, f"/fastqps.v1.PredictService/{method}")
         assert (found.duration, found.warmup, found.deadline) == (2_500_000_000, 0, 250_000_000)
-        assert (found.connections, found.seed, found.delimited) == (3, 9, True)
-        assert (found.stream_in_flight if kind == "bidi" else found.streams) == 7
+        assert (found.connections, found.streams, found.seed, found.delimited) == (3, 7, 9, True)
     closed = parse([*server, *load.closed(2).flags(payloads)])
     assert (closed.closed, closed.connections) == (2, 2)
     trace = LoadSpec(trace="t.csv", speedup=2, duration_s=0, warmup_s=0)
@@ -233,17 +231,3 @@ def test_json_of_a_run_is_json(play: Any) -> None:
     """As long as it is; a megabyte of it goes through too."""
     run, lines = play("[say(t_s=k, x='y' * 1000) for k in range(1000)]; results(big=['z' * 100] * 10000)")
     assert len(lines) == 1000 and len(json.dumps(run.results)) > 10**6
-
-
-def test_streams_name_the_fields_of_the_protocol() -> None:
-    """Items of a stream have their ids and deadlines in the message: without them the server knows neither."""
-    request, answer = pb.PredictRequest.DESCRIPTOR.fields_by_name, pb.PredictResponse.DESCRIPTOR.fields_by_name
-    flags = parse_call("stream").flags
-    named = dict(zip(flags[::2], flags[1::2], strict=True))
-    code = pb.Status.DESCRIPTOR.fields_by_name["code"].number
-    assert named == {
-        "--request-id-field": str(request["request_id"].number),
-        "--timeout-field": str(request["timeout_us"].number),
-        "--response-id-field": str(answer["request_id"].number),
-        "--status-field": f"{answer['status'].number}.{code}",
-    }

@@ -127,9 +127,8 @@ def pages() -> Pages:
 OF_LOADS = "latency goodput stages duty-cycle timeline spectrum"
 OF_ALTERNATIVES = "stages duty-cycle timeline spectrum"
 PLOTS = {
-    **dict.fromkeys(("rate", "breakdown"), OF_ALTERNATIVES),
+    **dict.fromkeys(("rate", "breakdown", "tune"), OF_ALTERNATIVES),
     **dict.fromkeys(("sweep", "find-max", "overload"), OF_LOADS),
-    "tune": f"search {OF_ALTERNATIVES}",
     "soak": "stages duty-cycle timeline processes spectrum",
     "interrupted": "",
 }

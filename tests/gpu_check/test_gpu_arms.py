@@ -8,8 +8,8 @@ from typing import Any
 import fake_cuda
 import pytest
 
-from bench.gpu.arms import Arms, Claim
 from bench.gpu.run import Run
+from bench.gpu.servers.arms import Arms, Claim
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import BenchError
 

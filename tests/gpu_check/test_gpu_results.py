@@ -11,7 +11,7 @@ import pytest
 from bench.gpu.plan import TARGETS
 from bench.gpu.results import Results, merge, page, slug
 from bench.gpu.run import Run
-from bench.readme import gpu_runs, gpu_table
+from bench.pages.readme import gpu_runs, gpu_table
 from bench.result_file import Row
 
 pytestmark = pytest.mark.compute

@@ -167,8 +167,9 @@ def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch, comp
     assert [state.history[at].tolist() for at in ((3, 0), (3, 1), (1, 5), (0, 9))] == [4, 0, 22, 49]
     clock = DEVICE == "cuda" and computed_by == "kernel"
     assert (stamps[0] > 0 and stamps[1] == 0) if clock else stamps.tolist() == [-1, -1]
-    none, nobody = ints([0], 16, DEVICE), ints([], 6, DEVICE)
-    nobody = embed_tokens(table.to(DEVICE), nobody, nobody, state.last_token.to(DEVICE), none)
+    none, nobody = ints([0, 0, 0], 16, DEVICE), ints([], 6, DEVICE)
+    kept = {"admitted": records.to(DEVICE), "params": params, "positions": nobody, "history": history}
+    nobody = embed_tokens(table.to(DEVICE), nobody, nobody, state.last_token.to(DEVICE), none, **kept)
     assert computed_by == "torch" or (nobody == 7).all()
 
 

@@ -214,7 +214,6 @@ TEXT = ["--text-field", "2"]
         ([*TARGET, *TEXT, "--rate", "5", "--speedup", "2"], "--speedup is for a --trace"),
         ([*TARGET, *TEXT, "--rate", "5", "--threads", "9"], "--threads 9 needs at least as many --connections"),
         ([*TARGET, *TEXT, "--rate", "5", "--cpus", "0-1"], "--cpus names 2 CPUs for 1 threads"),
-        ([*TARGET, *TEXT, "--rate", "5", "--call", "bidi"], "--call bidi needs --request-id-field"),
         ([*TARGET, *TEXT, "--rate", "5", "--header", "x"], "'x' is no header; write KEY:VALUE"),
         ([*TARGET, *TEXT, "--rate", "5", "--header", "grpc-timeout:1S"], "own: use --deadline"),
         ([*TARGET, *TEXT, "--rate", "5", "--token-file", "/nowhere"], "--token-file /nowhere: cannot be read: No such"),

@@ -25,7 +25,7 @@ from fastqps import Engine
 from fastqps.architectures.heads import _ACTIVATIONS, Projection
 from fastqps.devices import make_runner
 from fastqps.models import load_card
-from fastqps.ops.cpu.encoder_ops import CpuProjection
+from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 
 pytestmark = pytest.mark.compute
 
@@ -128,7 +128,7 @@ def test_decoders(tmp_path: Path, kind: str, width: int, how: str) -> None:
 def test_heads(inputs: int, activation: str) -> None:
     for outputs in (1, 3, 30, 100, inputs):
         weight, bias, x = torch.randn(outputs, inputs), torch.randn(outputs), torch.randn(40, inputs)
-        head = Projection(CpuProjection(weight * inputs**-0.5, bias), activation)
+        head = Projection(CpuEncoderOps(torch.float32).projection(weight * inputs**-0.5, bias), activation)
         beside = head(x)
         torch.testing.assert_close(
             beside, _ACTIVATIONS[activation](torch.nn.functional.linear(x, weight * inputs**-0.5, bias))

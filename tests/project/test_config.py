@@ -13,6 +13,7 @@ from paths import ROOT
 from fastqps.config import SETTINGS, Config, Loaded, decide, load
 from fastqps.config.decide import most_dispatchers, most_items, server_cpus
 from fastqps.config.document import effective_toml, settings_page
+from fastqps.config.settings import OFF
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.config.units import format_bytes, format_duration, parse_bytes, parse_duration
 from fastqps.devices import DeviceError
@@ -72,6 +73,25 @@ def test_order_of_sources(tmp_path: Path) -> None:
         "port": "flag", "admin_port": "environment", "slots": "fastqps.toml",
     }  # fmt: skip
     assert "step_timeout_ns" not in loaded.origin
+
+
+def test_ports_of_platforms() -> None:
+    for environ, port, http_port in (
+        ({"PORT": "8080"}, 8080, OFF),
+        ({"PORT": "8080", "AIP_HTTP_PORT": "8081"}, 8081, OFF),
+        ({"PORT": "8080", "FASTQPS_HTTP_PORT": "8000"}, 8080, 8000),
+        ({"PORT": "8080", "FASTQPS_PORT": "1"}, 1, 8000),
+        ({"PORT": ""}, 50051, 8000),
+    ):
+        config = load({}, environ).config
+        assert (config.port, config.http_port) == (port, http_port)
+    with pytest.raises(ConfigError, match=r"^port \(in PORT\): '8o' is not a whole number$"):
+        load({}, {"PORT": "8o"})
+    path = "unix:/run/fastqps"
+    assert load({"port": path}, {}).config.port == path
+    for bad in ("unix:run", "unix:/" + "a" * 107):
+        with pytest.raises(ConfigError, match=r"--port: .* is not unix: and an absolute path of at most 107 bytes"):
+            load({"port": bad}, {})
 
 
 def test_which_file(tmp_path: Path) -> None:

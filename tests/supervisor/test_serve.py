@@ -10,6 +10,7 @@ import pty
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import termios
@@ -29,7 +30,7 @@ from fastqps.cli import main
 from fastqps.errors import NO_MODEL, OK, USAGE, CallError, ConfigError
 from fastqps.models import load_card
 from fastqps.supervisor import plan
-from fastqps.supervisor.listener import bind
+from fastqps.supervisor.listener import address, bind, listen, refuse_new
 from fastqps.telemetry.capacity import Capacity, read_capacity
 
 LONG = "word " * 250
@@ -180,6 +181,41 @@ def test_port_in_use(setting: str) -> None:
         with pytest.raises(ConfigError) as refused:
             bind("127.0.0.1", port, setting)
     assert str(refused.value) == f"port {port} on 127.0.0.1 is in use; choose another with {setting} (0: any free one)"
+
+
+def test_unix_socket(tmp_path: Path) -> None:
+    """A file that a killed server left is replaced; nothing else is touched, also at the end."""
+    path = tmp_path / "socket"
+    port = f"unix:{path}"
+
+    def refusal() -> str:
+        with pytest.raises(ConfigError) as refused:
+            bind("", port, "--port")
+        return str(refused.value).removeprefix(f"--port {port}: ")
+
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))  # nobody listens
+    ours = bind("", port, "--port")
+    assert path.exists(), "it is replaced when the server listens"
+    listen(ours, "--port")
+    assert stat.filemode(path.stat().st_mode) == "srw-rw----" and address(ours) == port
+    assert refusal() == "another server listens there; choose another path"
+    refuse_new(ours)
+    assert not path.exists()
+    theirs = bind("", port, "--port")
+    listen(theirs, "--port")
+    ours.close()
+    assert path.exists(), "it is another server's"
+    theirs.close()
+    assert not path.exists()
+    path.write_text("a file")
+    assert refusal() == "a file is there that is no socket; choose another path"
+    path.unlink()
+    tmp_path.chmod(0o500)
+    if os.getuid():
+        assert refusal() == "this user may not create files in that directory"
+    port = f"unix:{tmp_path}/none/socket"
+    assert refusal() == "this user may not create files in that directory"
 
 
 def test_admin_port_taken_between_bind_and_listen(

@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
-from bench.gpu.arms import Arm, Arms, Claim, duty
 from bench.gpu.models.vocabulary import texts, write_payloads
 from bench.gpu.profile.bounds import measure_peaks
 from bench.gpu.run import Run
+from bench.gpu.servers.arms import Arm, Arms, Claim, duty
 from fastqps.bench.measure.workload import Payloads
 from fastqps.v1 import predict_pb2 as pb
 

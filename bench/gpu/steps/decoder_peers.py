@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 import torch
 from transformers import AutoTokenizer
 
-from bench.gpu.arms import Arms
 from bench.gpu.peers.batching import ASYNCHRONOUS, PLAIN, Answers, Batching, Ids, Session
 from bench.gpu.plan import START_S
 from bench.gpu.run import Run
+from bench.gpu.servers.arms import Arms
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.steps.decoder import payloads, prompts, settings_of, tokens_out
 from fastqps import Client

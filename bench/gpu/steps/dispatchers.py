@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.gpu.arms import Arm, Arms, Claim
 from bench.gpu.run import Run
+from bench.gpu.servers.arms import Arm, Arms, Claim
 from bench.gpu.steps import decoder, encoder
 from fastqps.bench.measure.workload import Payloads
 from fastqps.supervisor.gpu.mps import PROGRAM, find_program

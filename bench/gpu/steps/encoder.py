@@ -7,12 +7,12 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.gpu.arms import Arm, Arms, Claim
 from bench.gpu.lanes import EncoderLoop
 from bench.gpu.models.vocabulary import texts, write_payloads
 from bench.gpu.plan import START_S
 from bench.gpu.profile.bounds import measure_peaks
 from bench.gpu.run import Run
+from bench.gpu.servers.arms import Arm, Arms, Claim
 from bench.gpu.servers.modelled import open_server
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point

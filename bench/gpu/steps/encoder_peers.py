@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 
-from bench.gpu.arms import Arms, Claim
 from bench.gpu.lanes import EncoderLoop
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.run import Run
+from bench.gpu.servers.arms import Arms, Claim
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.steps.encoder import MODEL, TOKENS, encoder_texts, settings_of
 from fastqps.bench.results.point import Point

@@ -14,17 +14,6 @@ namespace fastqps {
 namespace bind {
 namespace {
 
-std::string hex(const u64 (&id)[2]) {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)id[0], (unsigned long long)id[1]);
-  return text;
-}
-
-// The bytes that create_segment allocates.
-struct SegmentPlan {
-  u64 total_bytes, slot_stride, slots_bytes, rings_bytes, layout_hash;
-};
-
 void register_sizes(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
       .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
@@ -53,23 +42,10 @@ void register_sizes(py::module_& m) {
       .def_property_readonly("class_weights", [](const Sizes& sizes) {
         return std::tuple(sizes.class_weights[kHigh], sizes.class_weights[kNormal], sizes.class_weights[kLow]);
       });
-  py::class_<SegmentPlan>(m, "SegmentPlan", "What create_segment allocates, in bytes.")
-      .def_readonly("total_bytes", &SegmentPlan::total_bytes)
-      .def_readonly("slot_stride", &SegmentPlan::slot_stride)
-      .def_readonly("slots_bytes", &SegmentPlan::slots_bytes)
-      .def_readonly("rings_bytes", &SegmentPlan::rings_bytes)
-      .def_readonly("layout_hash", &SegmentPlan::layout_hash);
-  m.def(
-      "plan",
-      [](const Sizes& sizes) {
-        const Header h = Segment::plan(sizes);
-        return SegmentPlan{.total_bytes = h.total_bytes,
-                           .slot_stride = h.slot_stride,
-                           .slots_bytes = u64(sizes.doors) * sizes.all_slots() * h.slot_stride,
-                           .rings_bytes = h.stats - h.request_rings,
-                           .layout_hash = h.layout_hash};
-      },
-      "sizes"_a);
+  py::class_<Header>(m, "SegmentPlan", "What create_segment allocates, in bytes.")
+      .def_readonly("total_bytes", &Header::total_bytes)
+      .def_readonly("slot_stride", &Header::slot_stride);
+  m.def("plan", &Segment::plan, "sizes"_a);
 }
 
 const std::initializer_list<std::pair<const char*, Phase>> kPhases = {{"starting", Phase::kStarting},
@@ -124,7 +100,6 @@ void register_segment(py::module_& m) {
       .def(
           "lock", [](const SegmentHandle& s) { return s.segment.lock(); },
           "Keeps its pages in memory as long as this process lives. False: the limit for locked memory is too low.")
-      .def_property_readonly("boot_id", [](const SegmentHandle& s) { return hex(s.segment.header().boot_id); })
       .def(
           "set_phase",
           [](const SegmentHandle& s, const std::string& phase, u64 drain_deadline_ns) {
@@ -166,7 +141,6 @@ void register_segment(py::module_& m) {
       .def_readonly("help", &CounterRow::help)
       .def_readonly("scale", &CounterRow::scale, "From the counter's unit to the metric's.");
   add_tuple<CounterRow>(m, "COUNTERS", kCounters);
-  m.attr("DOORS_MAX") = kDoorsMax;
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;
   m.attr("GENERATIONS") = kGenerations;

@@ -93,7 +93,6 @@ step::Activation activation(const std::string& name) {
 }
 
 void register_int8(py::module_& m) {
-  m.attr("INT8_MULTIPLE") = step::kInt8Multiple;
   m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
   py::class_<step::Int8Matrix>(m, "Int8Matrix", "A weight in int8, and its products; csrc/step/cpu/int8/product.h.")
       .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs) {

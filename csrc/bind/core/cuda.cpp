@@ -246,8 +246,7 @@ void register_lane(py::module_& m) {
       .def_property_readonly("graph", [](const CudaGraph& g) { return reinterpret_cast<u64>(g.exec); })
       .def_property_readonly("max_tokens", [](const CudaGraph& g) { return g.shape.max_tokens; })
       .def_property_readonly("max_items", [](const CudaGraph& g) { return g.shape.max_items; })
-      .def_readonly("steps", &CudaGraph::steps)
-      .def_readonly("usual_ns", &CudaGraph::usual_ns);
+      .def_readonly("steps", &CudaGraph::steps);
   py::class_<Lane, std::shared_ptr<Lane>>(
       m, "CudaLane", "One stream of this thread's device, its blocks and its graphs; see csrc/step/cuda/cuda_step.h.")
       .def_static(

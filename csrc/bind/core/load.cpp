@@ -97,9 +97,10 @@ std::pair<std::vector<TenantLine>, TenantCounts> tenants(const SegmentHandle& se
   return {rows, sums};
 }
 
-void set_load(LoadLine& l, double utilization, double cpu_utilization, double memory_utilization,
+void set_load(const SegmentHandle& self, double utilization, double cpu_utilization, double memory_utilization,
               double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
               double items_running) {
+  LoadLine& l = self.segment.load();
   l.utilization.store(utilization, kRelaxed);
   l.cpu_utilization.store(cpu_utilization, kRelaxed);
   l.memory_utilization.store(memory_utilization, kRelaxed);
@@ -138,16 +139,8 @@ double mean(const LoadMeans& self) {
 
 void define_load(SegmentClass& segment) {
   segment
-      .def(
-          "set_load",
-          [](const SegmentHandle& s, double utilization, double cpu_utilization, double memory_utilization,
-             double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
-             double items_running) {
-            set_load(s.segment.load(), utilization, cpu_utilization, memory_utilization, requests_per_second,
-                     errors_per_second, queue_wait_s, items_waiting, items_running);
-          },
-          py::kw_only(), "utilization"_a, "cpu_utilization"_a, "memory_utilization"_a, "requests_per_second"_a,
-          "errors_per_second"_a, "queue_wait_s"_a, "items_waiting"_a, "items_running"_a)
+      .def("set_load", &set_load, py::kw_only(), "utilization"_a, "cpu_utilization"_a, "memory_utilization"_a,
+           "requests_per_second"_a, "errors_per_second"_a, "queue_wait_s"_a, "items_waiting"_a, "items_running"_a)
       .def("tenants", &tenants, "door"_a,
            "The tenants with the most tokens at a front door, as (row, changes of the row, name, items, tokens, "
            "refused), "

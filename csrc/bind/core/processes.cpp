@@ -45,9 +45,9 @@ u64 canaries(const Segment& g, u32 i) {
 }
 
 struct DispatcherState {
-  u32 pid, epoch, dead_epoch, route, device;
+  u32 pid, epoch, route, device;
   bool ready;
-  u64 heartbeat_ns, step_started_ns, step_usual_ns, items_done, steps_done;
+  u64 heartbeat_ns, step_started_ns, steps_done;
   u32 running;
   u64 canary_since_ns, canaries;
 };
@@ -56,14 +56,11 @@ DispatcherState dispatcher(const SegmentHandle& self, u32 i) {
   const DispatcherLine& d = checked(self.segment, i, self.segment.sizes().dispatchers).dispatcher(i);
   return {.pid = d.pid.load(),
           .epoch = d.epoch.load(),
-          .dead_epoch = d.dead_epoch.load(),
           .route = d.route.load(),
           .device = d.device.load(),
           .ready = d.ready.load() != 0,
           .heartbeat_ns = d.heartbeat_ns.load(),
           .step_started_ns = d.step_started_ns.load(),
-          .step_usual_ns = d.step_usual_ns.load(),
-          .items_done = d.items_done.load(),
           .steps_done = d.steps_done.load(),
           .running = d.running.load(),
           .canary_since_ns = canary_since_ns(self.segment, i),
@@ -87,14 +84,11 @@ void register_processes(py::module_& m) {
   py::class_<DispatcherState>(m, "DispatcherState", "What a dispatcher and its supervisor reported at one moment.")
       .def_readonly("pid", &DispatcherState::pid)
       .def_readonly("epoch", &DispatcherState::epoch)
-      .def_readonly("dead_epoch", &DispatcherState::dead_epoch)
       .def_readonly("route", &DispatcherState::route)
       .def_readonly("device", &DispatcherState::device)
       .def_readonly("ready", &DispatcherState::ready)
       .def_readonly("heartbeat_ns", &DispatcherState::heartbeat_ns)
       .def_readonly("step_started_ns", &DispatcherState::step_started_ns)
-      .def_readonly("step_usual_ns", &DispatcherState::step_usual_ns)
-      .def_readonly("items_done", &DispatcherState::items_done)
       .def_readonly("steps_done", &DispatcherState::steps_done)
       .def_readonly("running", &DispatcherState::running)
       .def_readonly("canary_since_ns", &DispatcherState::canary_since_ns)

@@ -17,7 +17,7 @@ from fastqps.bench.measure.server_side import Looks
 from fastqps.bench.measure.slo import Slo, format_us, goodput
 from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
-from fastqps.bench.results.point import FAILED, INVALID, UNSTABLE, Point, median_point, with_samples_only
+from fastqps.bench.results.point import FAILED, INVALID, UNSTABLE, Point, with_samples_only
 from fastqps.bench.results.result import BenchError, Result, ServerGone
 from fastqps.bench.statistics.intervals import p99_interval_us, rate_interval
 from fastqps.host.machine import now_utc
@@ -80,13 +80,8 @@ class Context:
         return point
 
     def measured(self) -> list[Point]:
-        """All points so far, those that the mode did not keep included: one for each server and load."""
-        runs: dict[tuple[str, ...], list[Point]] = {}
-        for point in self.aside:
-            load = point.load.get("offered_rate"), point.load.get("in_flight")
-            runs.setdefault((point.name, repr(point.settings), repr(load)), []).append(point)
-        medians = [points[0] if len(points) == 1 else median_point(points) for points in runs.values()]
-        return self.result.points + medians  # so that the index of the best one holds
+        """All points so far, those that the mode did not keep included."""
+        return self.result.points + self.aside  # so that the index of the best one holds
 
     def server(self, settings: Settings | None = None) -> Server:
         """The server with these settings, for requests that are not part of the load."""

@@ -87,14 +87,13 @@ class LoadSpec:
             flags |= {"trace": self.trace, "speedup": f"{self.speedup:g}"}
         else:
             flags |= {"rate": f"{self.rate:.10g}", "arrivals": self.arrivals}
-        # A bidi call is one long stream, and what is on it at a time is not streams.
-        flags |= {"connections": connections, "seed": self.seed, "warmup": seconds(self.warmup_s)}
-        flags |= {"stream-in-flight" if call.rpc == "bidi" else "streams": self.streams}
+        flags |= {"connections": connections, "streams": self.streams, "seed": self.seed}
+        flags["warmup"] = seconds(self.warmup_s)
         if self.duration_s:
             flags["duration"] = seconds(self.duration_s)
         if self.deadline_s:
             flags["deadline"] = seconds(self.deadline_s)
-        return ["--delimited", *call.flags, *(part for k, v in flags.items() for part in (f"--{k}", str(v)))]
+        return ["--delimited", *(part for k, v in flags.items() for part in (f"--{k}", str(v)))]
 
 
 def seconds(value_s: float) -> str:

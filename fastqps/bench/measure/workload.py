@@ -31,18 +31,14 @@ ITEMS_MAX = 2048  # of a PredictBatch call, where a server has the usual --max-r
 class Call:
     """How items are requested. ``items``: their number in one call."""
 
-    name: str  # predict, batch:N, stream, generate: as the user wrote it
+    name: str  # predict, batch:N, generate: as the user wrote it
     method: str
     rpc: str  # in loadgen's words
     items: int = 1
-    flags: tuple[str, ...] = ()  # loadgen's, beside
-
-
-_STREAM = ("--request-id-field", "4", "--timeout-field", "8", "--response-id-field", "1", "--status-field", "6.1")
 
 
 def parse_call(text: str) -> Call:
-    """``predict``, ``batch:N``, ``stream`` or ``generate``; ``ConfigError`` for anything else."""
+    """``predict``, ``batch:N`` or ``generate``; ``ConfigError`` for anything else."""
     kind, _, number = text.partition(":")
     if kind == "batch":
         if not number.isdecimal() or not 1 <= int(number) <= ITEMS_MAX:
@@ -50,11 +46,10 @@ def parse_call(text: str) -> Call:
         return Call(text, f"{SERVICE}/PredictBatch", "unary", int(number))
     call = {
         "predict": Call(text, f"{SERVICE}/Predict", "unary"),
-        "stream": Call(text, f"{SERVICE}/PredictStream", "bidi", flags=_STREAM),
         "generate": Call(text, f"{SERVICE}/Generate", "server-stream"),
     }.get(text)
     if call is None:
-        raise ConfigError(f"--call {text!r} is none of predict, batch:N, stream, generate")
+        raise ConfigError(f"--call {text!r} is none of predict, batch:N, generate")
     return call
 
 

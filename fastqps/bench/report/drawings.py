@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FuncFormatter
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.panels import limits, load_axis, mark_doubt, name_rows, stack, time_axis
+from fastqps.bench.report.panels import limits, load_axis, mark_doubt, stack, time_axis
 from fastqps.bench.report.points import (
     IDLE_REASONS,
     main_point,
@@ -26,7 +26,7 @@ from fastqps.bench.report.points import (
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
-_CHOICES_MAX, _NAME_MAX = 12, 26
+_NAME_MAX = 26
 _SECOND = ("t_s", "length_s", "sent", "ok", "p50_us", "p99_us", "in_flight", "waiting")
 _LINES = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 
@@ -150,32 +150,6 @@ def processes(result: Result, figure: Figure) -> str:
     panels[0].legend()
     panels[1].set_xlabel("seconds")
     return f"{len(samples)} samples of {', '.join(roles)}."
-
-
-def search(result: Result, figure: Figure) -> str:
-    """The tuner's decisions in turn: every run of each value, and the value that was kept."""
-    rows = [
-        (
-            f"{wording.spaced(choice['setting'])} {wording.setting(value['value'])}",
-            value["rates"],
-            value["value"] == choice["chosen"],
-        )
-        for choice in result.extra.get("tune", {}).get("choices", ())[:_CHOICES_MAX]
-        for value in choice["values"]
-        if any(rate is not None for rate in value["rates"])
-    ]
-    if not rows:
-        return ""
-    figure.set_figheight(1 + 0.25 * len(rows))
-    panel = figure.subplots()
-    for place, (_, rates, kept) in enumerate(rows):
-        known = [rate for rate in rates if rate is not None]
-        panel.plot(known, [place] * len(known), "o", color="tab:green" if kept else "tab:blue", alpha=0.7)
-    name_rows(panel, [name for name, _, _ in rows])
-    panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-    panel.set_xlim(left=0)
-    panel.set_xlabel("OK per second" + ("; 0: not within the objective" if result.slo else ""))
-    return f"Decisions in turn: {'; '.join(name for name, _, _ in rows)}."
 
 
 def points_by_load(result: Result) -> list[Point]:

@@ -47,17 +47,12 @@ def stack(figure: Figure, rows: Sequence[tuple[str, Mapping[str, float]]]) -> No
                 range(len(bars)), widths, left=ends, color=_COLOURS.get(part, _OTHER), label=wording.spaced(part)
             )
             ends = [end + width for end, width in zip(ends, widths, strict=True)]
-    name_rows(panel, [name for name, _ in bars])
+    panel.set_yticks(range(len(bars)), [wording.one_line(name) for name, _ in bars])
+    panel.invert_yaxis()
+    panel.grid(visible=False, axis="y")
     panel.xaxis.set_major_formatter(PercentFormatter(1))
     panel.set_xlim(0, 1)
     figure.legend(loc="outside upper left", ncols=5)
-
-
-def name_rows(panel: Axes, names: Sequence[str]) -> None:
-    """Rows from top to bottom."""
-    panel.set_yticks(range(len(names)), list(map(wording.one_line, names)))
-    panel.invert_yaxis()
-    panel.grid(visible=False, axis="y")
 
 
 def mark_doubt(panel: Axes, points: Sequence[Point], xs: Sequence[float], ys: Sequence[float]) -> None:

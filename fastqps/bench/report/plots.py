@@ -51,12 +51,6 @@ def _image(key: str, figure: Figure) -> str:
 
 _PLOTS: tuple[tuple[Draw, str, str], ...] = (
     (
-        drawings.search,
-        "The search, decision by decision",
-        "A dot is a run; green ones are of the value that was kept. Of values that cannot be told apart the simplest "
-        "is kept, so the choice need not be the highest.",
-    ),
-    (
         drawings.latency,
         "Latency against offered load",
         "Flat lines are a server with room; where they turn upwards, requests begin to queue. Times count from when a "

@@ -13,10 +13,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 
-from fastqps.architectures.llama import Llama
 from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.checked import make_operations
@@ -27,10 +29,10 @@ from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import make_precision
-from fastqps.devices.cuda.static import hold_static, make_static
+from fastqps.devices.cuda.static import StaticBags
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
-from fastqps.devices.place import Place
+from fastqps.devices.place import Place, check_static_settings
 from fastqps.devices.start_lock import alone_on
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
@@ -42,6 +44,7 @@ from fastqps.ops.precision import Precision
 from fastqps.process.startup import STARTUP
 from fastqps.runners.decoder import load_decoder, load_llama
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
+from fastqps.runners.static import open_table
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -54,91 +57,99 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What a model is built of, in a type."""
+
+    build: Callable[[torch.dtype, Parameters, Precision, Operations], Any]
+    weight_bytes: Callable[[torch.dtype], int]
+
+
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
     """Loads an encoder onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
     impossible."""
-    if card.static:
-        return make_static(card, max_items, max_tokens, place)
-    backend, dtype = _open(place)
-    held = await_held(card, place, dtype)
-    with starting(card, backend, max_tokens):
-        if held is None:
-            _check_weights(card, backend, dtype)
-        kernels = make_operations(place, backend)
-        precision = make_precision(place, backend)
-
-        def load(where: Parameters) -> PackedModel:
-            return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels, card.max_input_tokens))
-
-        model = build_over(backend, held, load)
-        precision.conclude()
-    return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
+    return CudaEncoder(_load(card, place, _encoder(card, place), max_tokens), max_items, max_tokens)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
     """Loads a generator onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
     impossible."""
-    backend, dtype = _open(place)
-    held = await_held(card, place, dtype)
-    with starting(card, backend, max_tokens):
-        left = _check_weights(card, backend, dtype) if held is None else backend.memory()[0]
-        check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
-        kernels = make_operations(place, backend)
-        precision = make_precision(place, backend)
 
-        def load(where: Parameters) -> Decoder:
-            return Decoder(*load_decoder(card, CudaDecodeOps(dtype, where, precision, kernels), slots, max_tokens))
+    def build(*how: Any) -> Decoder:
+        return Decoder(*load_decoder(card, CudaDecodeOps(*how), slots, max_tokens))
 
-        decoder = build_over(backend, held, load)
-        precision.conclude()
-    return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
+    source = _Source(build, partial(_weight_bytes, card))
+    return CudaDecoder(_load(card, place, source, max_tokens, slots), slots, max_tokens)
 
 
 def hold_weights(card: ModelCard, place: Place) -> None:
     """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``."""
-    if card.static:
-        hold_static(card, place)
-        return
-    backend, dtype = _open(place)
-    kernels = make_operations(place, backend)
-    precision = make_precision(place, backend)
-
-    def load(where: Parameters) -> object:
-        return _WEIGHTS[step_kind(card)](card, dtype, where, precision, kernels)
-
+    source = _WEIGHTS[step_kind(card)](card, place)
+    backend, dtype = _open(card, place)
+    build, _ = _builder(card, place, source, backend, dtype)
     with alone_on(backend.uuid), report_oom_of_weights(card, backend.where), report_device_faults(backend):
-        _check_weights(card, backend, dtype)
-        hold(card, backend, place, dtype, load)
+        _check_weights(card, source, backend, dtype)
+        hold(card, backend, place, dtype, build)
 
 
-def _encoder(
-    card: ModelCard, dtype: torch.dtype, where: Parameters, precision: Precision, kernels: Operations
-) -> PackedModel:
-    return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels))
+def _encoder(card: ModelCard, place: Place) -> _Source:
+    if card.static:
+        check_static_settings(card, place)
+        files = open_table(card)
+        return _Source(lambda _, where, __, kernels: StaticBags(files, where, kernels), lambda _: files.table.nbytes)
+
+    def build(dtype: torch.dtype, where: Parameters, precision: Precision, kernels: Operations) -> PackedModel:
+        return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels, card.max_input_tokens))
+
+    return _Source(build, partial(_weight_bytes, card))
 
 
-def _decoder(
-    card: ModelCard, dtype: torch.dtype, where: Parameters, precision: Precision, kernels: Operations
-) -> Llama:
-    return load_llama(card, CudaDecodeOps(dtype, where, precision, kernels))
+def _decoder(card: ModelCard, place: Place) -> _Source:
+    """Without the state of sequences."""
+    return _Source(lambda *how: load_llama(card, CudaDecodeOps(*how)), partial(_weight_bytes, card))
 
 
 RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
-# Load the model alone, without the state of sequences.
-_WEIGHTS: dict[StepKind, Callable[..., object]] = {ENCODE: _encoder, DECODE: _decoder}
+_WEIGHTS: dict[StepKind, Callable[[ModelCard, Place], _Source]] = {ENCODE: _encoder, DECODE: _decoder}
 
 
-def _open(place: Place) -> tuple[Backend, torch.dtype]:
+def _load(card: ModelCard, place: Place, source: _Source, max_tokens: int, slots: int = 0) -> Loaded[Any]:
+    """The model over the weights that another process holds, or over its own. ``slots``: a decoder's sequences."""
+    backend, dtype = _open(card, place)
+    held = await_held(card, place, dtype)
+    with starting(card, backend, max_tokens):
+        left = _check_weights(card, source, backend, dtype) if held is None else backend.memory()[0]
+        if slots:
+            check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
+        build, precision = _builder(card, place, source, backend, dtype)
+        model = build_over(backend, held, build)
+        precision.conclude()
+    return Loaded(card, backend, model)
+
+
+def _open(card: ModelCard, place: Place) -> tuple[Backend, torch.dtype]:
     if place.threads:
         torch.set_num_threads(place.threads)
-    dtype = choose_dtype(place.dtype)
+    dtype = torch.float32 if card.static else choose_dtype(place.dtype)
     with STARTUP.stage("device"):
         return open_backend(place), dtype
 
 
-def _check_weights(card: ModelCard, backend: Backend, dtype: torch.dtype) -> int:
+def _builder(
+    card: ModelCard, place: Place, source: _Source, backend: Backend, dtype: torch.dtype
+) -> tuple[Callable[[Parameters], Any], Precision]:
+    kernels = make_operations(place, backend)
+    precision = Precision() if card.static else make_precision(place, backend)
+    return lambda where: source.build(dtype, where, precision, kernels), precision
+
+
+def _weight_bytes(card: ModelCard, dtype: torch.dtype) -> int:
+    return parameters(Checkpoint.of(card).weight_files()) * dtype.itemsize
+
+
+def _check_weights(card: ModelCard, source: _Source, backend: Backend, dtype: torch.dtype) -> int:
     """Free bytes that the weights will leave; ``ModelError`` where they do not fit."""
     free, _ = backend.memory()
-    needed = parameters(Checkpoint.of(card).weight_files()) * dtype.itemsize
+    needed = source.weight_bytes(dtype)
     check_weights(card, needed, free, backend.where)
     return free - needed

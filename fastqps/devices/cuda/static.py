@@ -10,22 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from fastqps.devices.cuda.backend import Backend
-from fastqps.devices.cuda.checked import make_operations
-from fastqps.devices.cuda.encoder import CudaEncoder
-from fastqps.devices.cuda.held import await_held, build_over, hold
-from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
-from fastqps.devices.cuda.memory import check_weights, report_oom_of_weights
-from fastqps.devices.cuda.open_backend import open_backend
-from fastqps.devices.place import Place, check_static_settings
-from fastqps.devices.start_lock import alone_on
-from fastqps.models.card import ModelCard
 from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.step import Step
-from fastqps.runners.static import StaticTable, open_table
-
-_DTYPE = torch.float32  # of all that is computed
+from fastqps.runners.static import StaticTable
 
 # By the name of the class of torch.nn.
 _ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -38,7 +26,7 @@ _ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class StaticBags:
-    """``Step`` → float32 [items, card.dimensions]."""
+    """``Step`` → float32 [items, card.dimensions]; float32 is computed."""
 
     def __init__(self, files: StaticTable, where: Parameters, kernels: Operations) -> None:
         def keep(array: NDArray[Any]) -> torch.Tensor:
@@ -77,31 +65,3 @@ class StaticBags:
             if i + 1 < len(self._head):
                 rows = torch.relu(rows)
         return rows
-
-
-def make_static(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
-    """Loads a static model onto the GPU. ``DeviceError``, ``ModelError`` and ``ConfigError`` where that cannot be."""
-    check_static_settings(card, place)
-    files, backend = open_table(card), open_backend(place)
-    held = await_held(card, place, _DTYPE)
-    with starting(card, backend, max_tokens):
-        if held is None:
-            _check_room(files, backend)
-        kernels = make_operations(place, backend)
-        model = build_over(backend, held, lambda where: StaticBags(files, where, kernels))
-    return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
-
-
-def hold_static(card: ModelCard, place: Place) -> None:
-    """Loads a static model's table alone, for other processes to map. Raises as ``make_static``."""
-    check_static_settings(card, place)
-    files, backend = open_table(card), open_backend(place)
-    kernels = make_operations(place, backend)
-    with alone_on(backend.uuid), report_oom_of_weights(card, backend.where), report_device_faults(backend):
-        _check_room(files, backend)
-        hold(card, backend, place, _DTYPE, lambda where: StaticBags(files, where, kernels))
-
-
-def _check_room(files: StaticTable, backend: Backend) -> None:
-    free, _ = backend.memory()
-    check_weights(files.card, files.table.nbytes, free, backend.where)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from fastqps.frontdoor.openapi import cohere, open_inference, openai, rerank, text_embeddings
-from fastqps.frontdoor.openapi.schemas import STRING, Json, fields, operation
+from fastqps.frontdoor.openapi.schemas import STRING, Json, content, fields, operation
 from fastqps.version import __version__
 
-PATH = "/openapi.json"
+PATH, METRICS_PATH, VERSION_PATH = "/openapi.json", "/metrics", "/version"
 HEALTH_PATHS = ("/health", "/ping", "/")
 _HEALTH = {
     "summary": "Whether the server serves",
@@ -25,6 +25,11 @@ _PROTOCOLS = {
     "Server": {
         **{("GET", path): _HEALTH for path in HEALTH_PATHS},
         ("GET", PATH): operation("This document", fields("openapi", openapi=STRING), {}, refusals={}),
+        ("GET", VERSION_PATH): operation("The server's version", fields("version", version=STRING), {}, refusals={}),
+        ("GET", METRICS_PATH): {
+            "summary": "The server's metrics, as on the admin port",
+            "responses": {"200": {"description": "They are.", "content": content(STRING, "text/plain")}},
+        },
     },
 }
 
@@ -46,7 +51,7 @@ def document(routes: Sequence[tuple[str, str]]) -> Json:
         "info": {
             "title": "fastqps",
             "version": __version__,
-            "description": "The HTTP port. gRPC has the same models: fastqps.v1.PredictService.",
+            "description": "Plain HTTP. gRPC has the same models: fastqps.v1.PredictService.",
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

@@ -51,20 +51,21 @@ class _Step:
 
 def embed_tokens(random: Random, a: dict[str, Any]) -> Case:
     slots, vocab = min(_SLOTS, len(a["last_token"])), len(a["table"])
-    step = _Step.of(random, slots, 64 if a["history"] is None else min(64, a["history"].shape[1]))
-    rows, size = step.rows, step.rows + _SPARE
+    step = _Step.of(random, slots, min(64, a["history"].shape[1]))
+    rows, size, words = step.rows, step.rows + _SPARE, a["admitted"].shape[1]
     ids = random.below(vocab, size)
     ids[1:rows:3] = -1
-    new: dict[str, Any] = {"ids": ids, "last_token": random.below(vocab, slots), "stamps": random.stamps(a["stamps"])}
-    if a["admitted"] is not None:
-        words = a["admitted"].shape[1]
-        admitted = random.below(1 << 30, (len(step.runs) + _SPARE) * words).view(-1, words)
-        admitted[:, 0] = random.ints([slot for slot, _, _ in step.runs], len(admitted))
-        new |= {"admitted": admitted, "params": random.below(1 << 30, slots * words).view(slots, words)}
-    if a["history"] is not None:
-        new["history"] = random.below(vocab, slots * a["history"].shape[1]).view(slots, -1)
-    mutated = [name for name in ("params", "history") if a[name] is not None]
-    return Case(a | step.arguments(a) | new, mutated, {"result": rows})
+    admitted = random.below(1 << 30, (len(step.runs) + _SPARE) * words).view(-1, words)
+    admitted[:, 0] = random.ints([slot for slot, _, _ in step.runs], len(admitted))
+    new: dict[str, Any] = {
+        "ids": ids,
+        "last_token": random.below(vocab, slots),
+        "stamps": random.stamps(a["stamps"]),
+        "admitted": admitted,
+        "params": random.below(1 << 30, slots * words).view(slots, words),
+        "history": random.below(vocab, slots * a["history"].shape[1]).view(slots, -1),
+    }
+    return Case(a | step.arguments(a) | new, ["params", "history"], {"result": rows})
 
 
 def rope_kv(random: Random, a: dict[str, Any]) -> Case:

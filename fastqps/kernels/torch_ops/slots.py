@@ -27,25 +27,22 @@ def embed_tokens(
     last_token: torch.Tensor,
     counts: torch.Tensor,
     *,
-    admitted: torch.Tensor | None = None,
-    params: torch.Tensor | None = None,
-    positions: torch.Tensor | None = None,
-    history: torch.Tensor | None = None,
+    admitted: torch.Tensor,
+    params: torch.Tensor,
+    positions: torch.Tensor,
+    history: torch.Tensor,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The row of ``table`` [vocabulary, width] for each of ``ids`` [T]; -1 stands for the slot's newest token."""
-    if admitted is not None and params is not None:
-        any_new = counts[2] > 0
-        record = admitted[repeated(len(admitted), counts[2])]
-        slot = torch.where(any_new, record[:, 0], 0).long()
-        params[slot] = torch.where(any_new, record, params[slot])
+    any_new, record = counts[2] > 0, admitted[repeated(len(admitted), counts[2])]
+    slot = torch.where(any_new, record[:, 0], 0).long()
+    params[slot] = torch.where(any_new, record, params[slot])
     live = torch.arange(len(ids), device=ids.device) < counts[0]
     newest = last_token[torch.where(live, kv_slots, 0)]
     resolved = torch.where(live, torch.where(ids < 0, newest, ids), 0)
-    if positions is not None and history is not None:
-        row, any_row = repeated(len(ids), counts[0]), counts[0] > 0
-        slot, at = (torch.where(any_row, x[row], 0).long() for x in (kv_slots, positions))
-        history[slot, at] = torch.where(any_row, resolved[row], history[slot, at])
+    row, any_row = repeated(len(ids), counts[0]), counts[0] > 0
+    slot, at = (torch.where(any_row, x[row], 0).long() for x in (kv_slots, positions))
+    history[slot, at] = torch.where(any_row, resolved[row], history[slot, at])
     return table[resolved]
 
 

@@ -3,7 +3,7 @@
 Only a process that a user has started comes here. Dispatchers and front doors are given the folder.
 """
 
-from fastqps.models.hub.reference import PREFIX, HubReference, is_hub, parse_reference
-from fastqps.models.hub.snapshot import fetch, fetched, in_cache
+from fastqps.models.hub.reference import is_hub, parse_reference
+from fastqps.models.hub.snapshot import fetch, fetched
 
-__all__ = ["PREFIX", "HubReference", "fetch", "fetched", "in_cache", "is_hub", "parse_reference"]
+__all__ = ["fetch", "fetched", "is_hub", "parse_reference"]

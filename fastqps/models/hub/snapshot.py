@@ -46,11 +46,6 @@ def fetch(
     return root
 
 
-def in_cache(root: Path) -> bool:
-    """Whether a folder is a commit's in the library's cache, which holds nothing but files of the hub."""
-    return root.parent.name == "snapshots" and (root.parent.parent / "blobs").is_dir()
-
-
 def _source(reference: HubReference, offline: bool) -> Online | Cached:
     # Xet is another protocol than HTTP. It gains nothing for small models, and it is not what is tested here.
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
@@ -14,7 +13,7 @@ from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.files.regular import open_regular
 from fastqps.models.tokenizers.beginnings import beginning_decides, cut_at_space
 from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan, begun
-from fastqps.models.tokenizers.vocabulary import content_of
+from fastqps.models.tokenizers.vocabulary import content_of, failures, load_package
 
 Item = str | tuple[str, str]
 SpecialTokens = Literal["all", "none", "trailing"]
@@ -162,8 +161,8 @@ class Tokenizer:
         return [self._beginning(item, limit, cut) or self._untruncated.encode(item, limit, cut) for item in items]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        if self._detokenizer and skip_special_tokens:
-            return self._detokenizer.decode(ids)
+        if self.detokenizer and skip_special_tokens:
+            return self.detokenizer.decode(ids)
         return self._package.decode(ids, skip_special_tokens)
 
     def pieces(self, text: str, *, special_tokens: bool) -> list[Piece]:
@@ -197,11 +196,12 @@ class Tokenizer:
         if self._native:
             truncation = self._native.file_truncation
             return truncation[0] if truncation else None
-        stated = _load(self.source).truncation
+        stated = load_package(self.source).truncation
         return int(stated["max_length"]) if stated else None
 
     @cached_property
-    def _detokenizer(self) -> Detokenizer | None:
+    def detokenizer(self) -> Detokenizer | None:
+        """Makes text of ids natively; None where this kind of tokenizer has no such."""
         try:
             return Detokenizer(content_of(self.source))
         except ValueError:
@@ -238,7 +238,7 @@ class _Package:
             self._pair = _cutting(source, max_tokens, pair)
         # The package does not cut at a length that is below the number of the special tokens.
         self._no_room = [max_tokens is not None and max_tokens < self.n_special(pair) for pair in (False, True)]
-        self._cuts_left = (_load(source).truncation or {}).get("direction") == "left"
+        self._cuts_left = (load_package(source).truncation or {}).get("direction") == "left"
         self._spans = None if unknown_id is None else SpanFinder(self._single, unknown_id)
 
     def n_special(self, pair: bool) -> int:
@@ -250,7 +250,7 @@ class _Package:
         """The item, cut at ``limit``, too; `n_total` is what the package leaves of it."""
         if self._no_room[not isinstance(item, str)]:
             return Encoded([], 0, 0)
-        with _failures():
+        with failures():
             if isinstance(item, str):
                 return self._encoded(item, self._single.encode(item, add_special_tokens=self._add), limit, cut)
             return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add), limit, cut)
@@ -258,12 +258,12 @@ class _Package:
     def encode_batch(self, items: Sequence[Item], limit: int | None = None) -> list[Encoded]:
         if self._pair is not self._single or any(self._no_room):
             return [self.encode(item, limit) for item in items]
-        with _failures():
+        with failures():
             encodings = self._single.encode_batch(list(items), add_special_tokens=self._add)
         return [self._encoded(item, each, limit) for item, each in zip(items, encodings, strict=True)]
 
     def pieces(self, text: str, special_tokens: bool) -> list[Piece]:
-        with _failures():  # a batch, because encode() would hold Python's lock
+        with failures():  # a batch, because encode() would hold Python's lock
             (encoding,) = self._single.encode_batch([text], add_special_tokens=special_tokens)
         bytes_before = [0]
         for character in text:
@@ -278,7 +278,7 @@ class _Package:
         ]
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
-        with _failures():
+        with failures():
             return str(self._single.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def _encoded(self, item: Item, encoding: Any, limit: int | None, cut: Cut = "longest") -> Encoded:
@@ -322,35 +322,11 @@ def _cut_lengths(first: int, second: int, room: int, cut: Cut) -> tuple[int, int
     return (longer, shorter) if first > second else (shorter, longer)
 
 
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Turns a panic of the `tokenizers` package into ``ValueError``.
-
-    Its panics are no ``Exception``: one text that the package cannot handle would end whoever tokenizes it.
-    """
-    try:
-        yield
-    except BaseException as panic:
-        if type(panic).__name__ != "PanicException":  # pyo3_runtime's, which no module exports
-            raise
-        raise ValueError(f"the tokenizers package failed: {panic}") from None
-
-
-def _load(source: str) -> Any:
-    import tokenizers  # late: a native tokenizer that only encodes never needs it
-
-    try:
-        with _failures():
-            return tokenizers.Tokenizer.from_str(content_of(source))
-    except Exception as reason:  # the package raises nothing narrower
-        raise ValueError(f"{'tokenizer.json' if source.startswith('{') else source}: {reason}") from reason
-
-
-@_failures()
+@failures()
 def _cutting(source: str, max_tokens: int | None, leading: int) -> Any:
     """The package's tokenizer, which cuts at `max_tokens` plus `leading`; at the file's own length it cuts as the file
     says."""
-    tokenizer = _load(source)
+    tokenizer = load_package(source)
     tokenizer.no_padding()
     stated = tokenizer.truncation or {}
     if max_tokens is None:
@@ -362,7 +338,7 @@ def _cutting(source: str, max_tokens: int | None, leading: int) -> Any:
     return tokenizer
 
 
-@_failures()
+@failures()
 def _leading(source: str) -> tuple[int, int]:
     """The number of special tokens in front of a text, and of a pair, found by a probe token."""
     from tokenizers import AddedToken

@@ -1,11 +1,12 @@
-"""Questions to a tokenizer's vocabulary, through the `tokenizers` package.
+"""Loads tokenizers of the `tokenizers` package, and answers questions to their vocabularies.
 
 The source of a tokenizer is the path of a tokenizer.json, or its JSON, which begins with `{`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastqps.files.regular import read_regular
@@ -24,7 +25,7 @@ def content_of(source: str) -> str:
 
 def ids_of_tokens(source: str, tokens: Sequence[str]) -> list[int | None]:
     """The id of each token; None: the tokenizer has no such token. ``source`` as ``Tokenizer.from_source`` takes it."""
-    tokenizer = _load(source)
+    tokenizer = load_package(source)
     return [tokenizer.token_to_id(token) for token in tokens]
 
 
@@ -33,7 +34,7 @@ def split_markers(source: str, markers: Sequence[str]) -> tuple[str, ...]:
 
     Such a token is the whole marker, else its first word.
     """
-    tokenizer = _load(source)
+    tokenizer = load_package(source)
     split = []
     for marker in markers:
         known = [each for each in (marker, marker.split(None, 1)[0]) if tokenizer.token_to_id(each) is not None]
@@ -42,7 +43,26 @@ def split_markers(source: str, markers: Sequence[str]) -> tuple[str, ...]:
     return tuple(split)
 
 
-def _load(source: str) -> Any:
-    import tokenizers  # late: few checkpoints need it here
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turns a panic of the `tokenizers` package into ``ValueError``.
 
-    return tokenizers.Tokenizer.from_str(content_of(source))
+    Its panics are no ``Exception``: one text that the package cannot handle would end whoever tokenizes it.
+    """
+    try:
+        yield
+    except BaseException as panic:
+        if type(panic).__name__ != "PanicException":  # pyo3_runtime's, which no module exports
+            raise
+        raise ValueError(f"the tokenizers package failed: {panic}") from None
+
+
+def load_package(source: str) -> Any:
+    """The package's tokenizer. ``ValueError`` where it makes none of the source."""
+    import tokenizers  # late: a native tokenizer that only encodes never needs it
+
+    try:
+        with failures():
+            return tokenizers.Tokenizer.from_str(content_of(source))
+    except Exception as reason:  # the package raises nothing narrower
+        raise ValueError(f"{'tokenizer.json' if source.startswith('{') else source}: {reason}") from reason

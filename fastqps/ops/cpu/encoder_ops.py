@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch.nn import functional as F
 
@@ -107,8 +109,9 @@ class CpuEncoderOps(CpuOps):
             )  # two columns of a distance lie together
         return self.keep(padded.contiguous().flatten(3))
 
-    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> CpuProjection:
-        return CpuProjection(weight, bias)
+    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+        strips = Strips(weight.float().numpy(), None if bias is None else bias.float().numpy())
+        return lambda x: torch.from_numpy(strips(x.numpy(), torch.get_num_threads()))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         if mode == "cls":
@@ -124,16 +127,3 @@ class CpuEncoderOps(CpuOps):
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
         return rows
-
-
-class CpuProjection:
-    """x float32 [rows, inputs] → x · weightᵀ + bias [rows, outputs], each row as if it were alone."""
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        self._strips = Strips(weight.float().numpy(), None if bias is None else bias.float().numpy())
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.dtype == torch.float32 and x.is_contiguous()
-        out = x.new_empty(len(x), self._strips.outputs)
-        self._strips.write(address(out), address(x), len(x), torch.get_num_threads())
-        return out

@@ -21,12 +21,8 @@ class Strips:
         self._bias = None if bias is None else np.ascontiguousarray(bias, np.float32)
         self._factors = self._strips.ctypes.data, 0 if self._bias is None else self._bias.ctypes.data
 
-    def write(self, out: int, x: int, n_rows: int, threads: int) -> None:
-        """The product of the rows at the address ``x``, to the address ``out``."""
-        _core.project(out, x, n_rows, *self._factors, self._inputs, self.outputs, threads)
-
-    def __call__(self, x: Floats) -> Floats:
+    def __call__(self, x: Floats, threads: int = 1) -> Floats:
         assert x.dtype == np.float32 and x.flags.c_contiguous
         out = np.empty((len(x), self.outputs), np.float32)
-        self.write(out.ctypes.data, x.ctypes.data, len(x), 1)
+        _core.project(out.ctypes.data, x.ctypes.data, len(x), *self._factors, self._inputs, self.outputs, threads)
         return out

@@ -7,7 +7,7 @@ import os
 import signal
 
 from fastqps.dispatcher.weight_holder import END
-from fastqps.process.children import CHILD_MODULES, HolderSettings, write_settings
+from fastqps.process.children import HolderSettings, write_settings
 from fastqps.supervisor.child import Child, command, ended, environment
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
@@ -66,7 +66,7 @@ class Holder:
         self._last_line = ""
         text = write_settings(self._settings())
         fds = (*self._shared.inherited, self.fd)
-        self._child = Child(command(CHILD_MODULES["holder"], text), fds, environment() | sees, self._on_line)
+        self._child = Child(command(HolderSettings.module, text), fds, environment() | sees, self._on_line)
         self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
 
     async def stop(self) -> None:
@@ -91,16 +91,8 @@ class Holder:
         self.fd = -1
 
     def _settings(self) -> HolderSettings:
-        shared = self._shared
         return HolderSettings(
-            index=self._number,
-            title=self.title,
-            parent_pid=os.getpid(),
-            parent_fd=shared.parent_fd,
-            segment_fd=shared.segment_fd,
-            wake_dispatchers=shared.wake_dispatchers,
-            wake_doors=shared.wake_doors,
-            cpus=(),
+            **self._shared.settings(self._number, self.title, os.getpid(), ()),
             route=self.route,
             device=self._device.spec_alone,
             dtype=self._config.dtype,

@@ -69,7 +69,7 @@ def serve(config: Config, notes: Sequence[str] = ()) -> int:
 
         say(*notes, tracing_note)
         server = make_plan(config)
-        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
+        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http, address(admin))))
         say(_describe(server, shared), *exposures(config))
         for card in server.cards:
             for warning in card.warnings:

@@ -86,10 +86,6 @@ class DispatcherSlot(WorkerSlot):
         return f"dispatcher {self.index} ({self.device.label})"
 
     @property
-    def program(self) -> str:
-        return "edge" if self.server.config.device == REMOTE else self.role
-
-    @property
     def line(self) -> DispatcherState:
         return self.shared.segment.dispatcher(self.index)
 
@@ -161,7 +157,8 @@ class DispatcherSlot(WorkerSlot):
         config, holder = self.server.config, self._holder()
         assert self.generation  # not empty
         room = self.generation.room
-        common = self._common(parent_pid, () if self.on_trial else self._cpus())
+        cpus = () if self.on_trial else self._cpus()
+        common = self.shared.settings(self.index, self.title, parent_pid, cpus)
         common |= {"epoch": self.epoch, "route": self.route}
         if config.device == REMOTE:
             return EdgeSettings(

@@ -40,8 +40,9 @@ class FrontDoorSlot(WorkerSlot):
         config = self.server.config
         dtype = resolve_dtype(config.device, config.dtype)
         return DoorSettings(
-            **self._common(parent_pid, self.server.door_cpus[self.index]),
+            **self.shared.settings(self.index, self.title, parent_pid, self.server.door_cpus[self.index]),
             credentials_fd=self.shared.credentials_fd,
+            admin=self.shared.admin,
             dtype=dtype,
             repeatable=self._repeatable(dtype),
             native=json.dumps(self._native(listener_fd)),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any
 
 from fastqps._core import DispatcherState, DoorState
-from fastqps.process.children import CHILD_MODULES, Settings, write_settings
+from fastqps.process.children import Settings, write_settings
 from fastqps.supervisor.child import Child, System, command, environment
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
@@ -75,11 +74,6 @@ class WorkerSlot(ABC):
         """Its name in the log and in the process's title."""
 
     @property
-    def program(self) -> str:
-        """The key of its program in ``CHILD_MODULES``."""
-        return self.role
-
-    @property
     @abstractmethod
     def line(self) -> DoorState | DispatcherState:
         """The process's state in the shared segment."""
@@ -115,7 +109,7 @@ class WorkerSlot(ABC):
         self.announce(0)
         settings = self.settings(listener_fd, parent_pid)
         child = self._system.spawn(
-            command(CHILD_MODULES[self.program], write_settings(settings)),
+            command(settings.module, write_settings(settings)),
             self.fds(listener_fd),
             self.environment(),
             self._on_line,
@@ -179,18 +173,6 @@ class WorkerSlot(ABC):
     def environment(self) -> dict[str, str]:
         """The additional environment of its process."""
         return environment()
-
-    def _common(self, parent_pid: int, cpus: tuple[int, ...]) -> dict[str, Any]:
-        return {
-            "index": self.index,
-            "title": self.title,
-            "parent_pid": parent_pid,
-            "parent_fd": self.shared.parent_fd,
-            "segment_fd": self.shared.segment_fd,
-            "wake_dispatchers": self.shared.wake_dispatchers,
-            "wake_doors": self.shared.wake_doors,
-            "cpus": cpus,
-        }
 
     def _on_line(self, line: str) -> None:
         if line.strip():

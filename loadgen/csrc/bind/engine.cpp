@@ -19,16 +19,13 @@ std::span<const T> view(const py::array_t<T, py::array::c_style | py::array::for
 CallKind kind_of(const std::string& name) {
   if (name == "unary") return CallKind::kUnary;
   if (name == "server-stream") return CallKind::kServerStream;
-  if (name == "bidi") return CallKind::kBidi;
-  throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
+  throw py::value_error("call must be unary or server-stream, not \"" + name + "\"");
 }
 
 std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string path,
                                       std::vector<std::pair<std::string, std::string>> headers,
                                       const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
-                                      std::optional<std::vector<int>> cpus, const std::string& call,
-                                      u32 stream_in_flight, u32 request_id_field, u32 response_id_field,
-                                      u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
+                                      std::optional<std::vector<int>> cpus, const std::string& call, i64 grace_ns,
                                       const std::optional<std::vector<py::bytes>>& expected, u32 samples_max,
                                       u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
                                       const py::bytes& tls_ca, const py::bytes& tls_cert, const py::bytes& tls_key) {
@@ -41,9 +38,6 @@ std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string pa
   o.connections = connections, o.streams = streams, o.threads = threads;
   if (cpus) o.cpus = *std::move(cpus);
   o.call = kind_of(call);
-  o.stream_in_flight = stream_in_flight;
-  o.request_id_field = request_id_field, o.response_id_field = response_id_field, o.timeout_field = timeout_field;
-  o.status_field = std::move(status_field);
   o.grace_ns = grace_ns;
   if (expected)
     for (const py::bytes& answer : *expected) o.expected.emplace_back(answer);
@@ -134,10 +128,9 @@ EngineClass bind_engine(py::module_& module) {
              "take it.")
       .def(py::init(&make_engine), "host"_a, "port"_a, "path"_a, "headers"_a, "payloads"_a, py::kw_only(),
            "connections"_a = 1, "streams"_a = 100, "threads"_a = 1, "cpus"_a = py::none(), "call"_a = "unary",
-           "stream_in_flight"_a = 256, "request_id_field"_a = 0, "response_id_field"_a = 0, "timeout_field"_a = 0,
-           "status_field"_a = py::tuple(), "grace_ns"_a = 5 * kSecond, "expected"_a = py::none(), "samples_max"_a = 0,
-           "sample_every"_a = 97, "record_calls"_a = false, "interval_ns"_a = kSecond, "tls"_a = false,
-           "tls_ca"_a = py::bytes(), "tls_cert"_a = py::bytes(), "tls_key"_a = py::bytes(),
+           "grace_ns"_a = 5 * kSecond, "expected"_a = py::none(), "samples_max"_a = 0, "sample_every"_a = 97,
+           "record_calls"_a = false, "interval_ns"_a = kSecond, "tls"_a = false, "tls_ca"_a = py::bytes(),
+           "tls_cert"_a = py::bytes(), "tls_key"_a = py::bytes(),
            "What each is stands in loadgen/csrc/options.h. Raises ValueError for what would break it: the command line "
            "checks the rest.")
       .def("connect", &connect, "timeout_s"_a,
@@ -155,7 +148,7 @@ EngineClass bind_engine(py::module_& module) {
            py::kw_only(), "measure_from_ns"_a = 0,
            "Closed loop: so many calls are always open, spread evenly over all connections, for duration_ns. Measured: "
            "what ends in [measure_from_ns, duration_ns). Payloads are sent in the order of payload_index, again and "
-           "again. `streams` counts only for bidi. Raises as start().")
+           "again. `streams` does not count. Raises as start().")
       .def("wait", &wait, "timeout_s"_a, py::call_guard<py::gil_scoped_release>(),
            "Waits until the run has ended, at most so long. True: it has.")
       .def("stop", &stop, "grace_s"_a = py::none(),

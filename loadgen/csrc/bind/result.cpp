@@ -110,7 +110,6 @@ void bind_interval(py::module_& module) {
 void bind_parts(py::module_& module) {
   py::class_<Sample>(module, "Sample", "An answer that was kept.")
       .def_readonly("payload", &Sample::payload, "Index of the payload that was sent.")
-      .def_readonly("request_id", &Sample::request_id, "0 without request_id_field.")
       .def_property_readonly(
           "answer", [](const Sample& self) { return py::bytes(self.answer); },
           "The message; server-stream: all of them, each with its five bytes of gRPC frame.");
@@ -180,8 +179,6 @@ void bind_result(py::module_& module, EngineClass& engine) {
                              "The instant of stop() in a run that was stopped early.")
       .def_property_readonly("outcomes_all", outcomes(&Tally::outcomes_all), "Warm-up included; their sum is due_all.")
       .def_property_readonly("outcomes", outcomes(&Tally::outcomes), "Measured arrivals; their sum is due.")
-      .def_property_readonly("stream_outcomes", outcomes(&Tally::stream_outcomes),
-                             "bidi: how the streams ended, those of the regular end (OK) included.")
       .def_property_readonly("samples", read(&Tally::samples))
       .def_property_readonly(
           "calls", [](const Result& self) { return columns(self.run.tally.calls); },

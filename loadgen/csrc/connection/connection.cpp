@@ -37,12 +37,6 @@ std::string words(const Fault& fault) {
 
 }  // namespace
 
-Connection::Connection(Context& context) : context_(context) {
-  const Options& options = context.options;
-  outlets_ = std::vector<Outlet>(options.call == CallKind::kBidi ? options.streams : 1);
-  for (Outlet& outlet : outlets_) outlet.connection = this;
-}
-
 Connection::~Connection() { close_socket(); }
 
 void Connection::connect(i64 timeout_ns) {
@@ -100,7 +94,7 @@ void Connection::on_goaway(const nghttp2_goaway& frame) {
 void Connection::drain() {
   if (state_ == kReady) context_.ready--;
   if (state_ == kReady || state_ == kGreeting) state_ = kDraining;
-  for (Outlet& outlet : outlets_) outlet.unlink();
+  unlink();
 }
 
 void Connection::close_socket() {
@@ -115,19 +109,12 @@ void Connection::close_socket() {
 
 // All open calls end, each as `outcome_of` says.
 template <class OutcomeOf>
-void Connection::end_all(Outcome of_streams, OutcomeOf outcome_of) {
-  streams_.each([&](Stream& stream) {
-    stream.calls.each([&](Call& call) {
-      finish(call, outcome_of(stream, call));
-      recycle(call);
-    });
-    stream.outlet->open = 0;
-    stream.outlet->stream = nullptr;
-    stream.unlink();
-    context_.streams_open--;
-    if (context_.options.call == CallKind::kBidi) context_.recorder.tally.stream_outcomes[of_streams]++;
-    context_.streams.give(stream);
+void Connection::end_all(OutcomeOf outcome_of) {
+  calls_.each([&](Call& call) {
+    finish(call, outcome_of(call));
+    recycle(call);
   });
+  open_ = 0;
 }
 
 // Whatever the reason: open calls end with it, and another attempt is planned.
@@ -136,9 +123,7 @@ void Connection::lost(Outcome why, std::string words) {
   drain();
   losses[why]++;
   reason = std::move(words);
-  end_all(why, [&](const Stream& stream, const Call&) {
-    return why == kGoAway && stream.id <= last_stream_ ? kConnectionLost : why;
-  });
+  end_all([&](const Call& call) { return why == kGoAway && call.id <= last_stream_ ? kConnectionLost : why; });
   close_socket();
   state_ = kDown;
   if (!stood && ++address_ % context_.target.addresses.size())
@@ -209,7 +194,7 @@ void Connection::renew() {
 
 void Connection::close() {
   drain();
-  end_all(kUnfinished, [](const Stream&, const Call& call) { return call.written_ns ? kUnfinished : kNotSent; });
+  end_all([](const Call& call) { return call.written_ns ? kUnfinished : kNotSent; });
   if (session_.begun()) {
     nghttp2_session_terminate_session(session_.get(), NGHTTP2_NO_ERROR);
     flush_frames();

@@ -15,9 +15,9 @@ namespace loadgen {
 using fastqps::h2client::Fault, fastqps::h2client::SessionSettings, fastqps::h2client::Wire;
 using fastqps::transport::OutputBuffer;
 
-class Connection {
+class Connection : public Link<Free> {
  public:
-  explicit Connection(Context& context);
+  explicit Connection(Context& context) : context_(context) {}
   ~Connection();
   Connection(const Connection&) = delete;
 
@@ -31,15 +31,12 @@ class Connection {
   void flush();
   void receive();
   bool readable() const { return readable_; }
-  // The most calls that its outlets take, dealt evenly (closed loop), or each so many.
-  void set_capacity_total(u32 calls);
-  void set_capacity_each(u32 calls);
+  // The most calls at a time.
+  void set_capacity(u32 calls);
 
   // False if the connection takes no new calls; then nothing happened.
-  bool start(Outlet& outlet, const Arrival& arrival);
+  bool start(const Arrival& arrival);
   void give_up(Call& call);
-  // bidi: closes our side of its streams.
-  void end_streams();
   // Ends what is open as unfinished, and the connection.
   void close();
 
@@ -50,7 +47,7 @@ class Connection {
   std::string reason;  // of the last failure, in words
 
  private:
-  using Session = fastqps::h2client::Session<Connection, Stream>;
+  using Session = fastqps::h2client::Session<Connection, Call>;
   friend Session;
   enum State { kDown, kOpening, kGreeting, kReady, kDraining };
 
@@ -62,9 +59,9 @@ class Connection {
   bool read(std::span<const u8> bytes);
   void close_socket();
   template <class OutcomeOf>
-  void end_all(Outcome of_streams, OutcomeOf outcome_of);
+  void end_all(OutcomeOf outcome_of);
   void mark_dirty();
-  void offer(Outlet& outlet);
+  void offer();
   void update_capacity();
   bool serialise(OutputBuffer& output);
   bool flush_frames();
@@ -72,23 +69,20 @@ class Connection {
   void after_flush();
   void renew();
 
-  Stream& open_stream(Outlet& outlet, Call& call);
   void prepare(Call& call, const Arrival& arrival);
-  ssize_t read_body(Stream& stream, u8* to, size_t room, u32* flags);
+  ssize_t read_body(Call& call, u8* to, size_t room, u32* flags);
   bool going_on() const { return true; }
   void on_settings();
-  void on_header(Stream& stream, std::string_view name, std::string_view value);
-  void on_headers(Stream& stream, bool last);
-  void on_data(Stream& stream, std::span<const u8> bytes);
-  void on_last_data(Stream& stream) { server_ended(stream); }
-  void on_reset(Stream& stream, u32 error);
+  void on_header(Call& call, std::string_view name, std::string_view value);
+  void on_headers(Call& call, bool last);
+  void on_data(Call& call, std::span<const u8> bytes);
+  void on_last_data(Call& call) { server_ended(call); }
+  void on_reset(Call& call, u32 error);
   void on_goaway(const nghttp2_goaway& frame);
-  void on_message(Stream& stream, std::string_view message);
-  void on_answer(Stream& stream, std::string_view message);
-  void look_into(Call& call, std::string_view message);
-  void server_ended(Stream& stream);
-  void on_stream_close(Stream& stream, u32 error);
-  Outcome judge(const Stream& stream, u32 error) const;
+  void on_message(Call& call, std::string_view message);
+  void server_ended(Call& call);
+  void on_stream_close(Call& call, u32 error);
+  Outcome judge(const Call& call, u32 error) const;
   void finish(Call& call, Outcome outcome);
   void recycle(Call& call);
 
@@ -99,9 +93,9 @@ class Connection {
   Session session_{*this};
   i64 tick_at_ns_ = kNever, ready_since_ns_ = 0, backoff_ns_ = 0;
   bool dirty_ = false, readable_ = false, hung_up_ = false, went_away_ = false;
-  i32 last_stream_ = INT32_MAX;  // that the server's GOAWAY named
-  std::vector<Outlet> outlets_;
-  List<Stream, InConnection> streams_;
+  i32 last_stream_ = INT32_MAX;     // that the server's GOAWAY named
+  List<Call, InConnection> calls_;  // open ones
+  u32 open_ = 0, capacity_ = 0, capacity_max_ = 0;
 
   struct Unstamped {
     Call* call;

@@ -1,5 +1,5 @@
 // How an arrival ended. Each ends in exactly one of these. A gRPC code is the grpc-status of trailers or of a
-// trailers-only answer, or the answer's own status_field where the call itself was OK.
+// trailers-only answer.
 #pragma once
 #include <nghttp2/nghttp2.h>
 
@@ -18,8 +18,6 @@ enum Outcome : u16 {
   kBadStatus = kGrpcCodes,  // a grpc-status that is no number of 0 to 16
   kNoStatus,                // the answer ended without one
   kBadAnswer,               // OK, but its frames are broken or compressed, or a unary call got no message or several
-  kNoAnswer,                // bidi: the stream ended with OK, this request was not answered
-  kWrongId,                 // the answer carries another request's id (unary and server-stream)
   kReset,                   // the server reset the stream; + the error code of HTTP/2, 0 to 13
   kResetUnknown = kReset + 14,
   kGoAway,             // the server said GOAWAY and did not process this call
@@ -60,8 +58,6 @@ inline constexpr const char* kOutcomeNames[] = {
     "BAD_STATUS",
     "NO_STATUS",
     "BAD_ANSWER",
-    "NO_ANSWER",
-    "WRONG_ID",
     "RST_UNKNOWN",
     "GOAWAY",
     "PROTOCOL_ERROR",

@@ -103,7 +103,7 @@ void Recorder::keep(Call& call, Outcome outcome) {
   if (!call.kept) return;
   if (outcome == kOk && sample_bytes_ + call.answer.size() <= sample_bytes_max_) {
     sample_bytes_ += call.answer.size();
-    tally.samples.push_back({call.payload, call.id, std::move(call.answer)});
+    tally.samples.push_back({call.payload, std::move(call.answer)});
   } else {
     samples_--;
   }

@@ -12,7 +12,6 @@ namespace loadgen {
 
 struct Sample {
   u32 payload = 0;
-  u64 request_id = 0;
   std::string answer;
 };
 
@@ -51,11 +50,11 @@ inline void add(SparseCounts& to, const SparseCounts& from) {
 constexpr u64 kSampleBytesMax = 64 << 20;  // over all threads
 
 struct Tally {
-  OutcomeCounts outcomes_all{}, outcomes{}, stream_outcomes{};
+  OutcomeCounts outcomes_all{}, outcomes{};
   u64 due_all = 0, due = 0, sent = 0, sent_in_window = 0, ok_in_window = 0;
   Histogram response, service, response_failed, lateness, own_lateness, first_message, message_gap;
   u64 messages = 0, empty_answers = 0, waiting_max = 0, in_flight_max = 0;
-  u64 wrong_ids = 0, late_answers = 0, checked = 0, wrong = 0;
+  u64 checked = 0, wrong = 0;
   std::vector<Sample> samples;
   std::vector<CallRecord> calls;  // in the order of their ends
 
@@ -82,15 +81,12 @@ inline constexpr TallyRow<u64> kTallyCounts[] = {
     {"waiting_max", &Tally::waiting_max,
      "Most arrivals that were due and not sent at one time, over all threads' own maxima, added up."},
     {"in_flight_max", &Tally::in_flight_max, "The same for calls that were sent and not ended."},
-    {"wrong_ids", &Tally::wrong_ids,
-     "bidi: answers with an id that no open request has and that none had that was given up (see late_answers)."},
-    {"late_answers", &Tally::late_answers, "bidi: answers to requests that had been given up."},
     {"checked", &Tally::checked, "Answers compared with `expected`."},
     {"wrong", &Tally::wrong, "Those of `checked` that differed."},
 };
 inline constexpr TallyRow<Histogram> kTallyTimes[] = {
     {"response", &Tally::response,
-     "Measured calls that ended OK: from the intended time to the end of the answer (its trailers; bidi: its message). "
+     "Measured calls that ended OK: from the intended time to the end of the answer (its trailers). "
      "Closed loop: from the moment at which the call was made. response = lateness + service for each call."},
     {"service", &Tally::service,
      "The same calls from the moment at which the last byte of the request was handed to the socket."},
@@ -112,7 +108,6 @@ inline constexpr TallyRow<Histogram> kTallyTimes[] = {
 inline void Tally::merge(Tally& other) {
   add(outcomes_all, other.outcomes_all);
   add(outcomes, other.outcomes);
-  add(stream_outcomes, other.stream_outcomes);
   for (const auto& row : kTallyCounts) this->*row.member += other.*row.member;
   for (const auto& row : kTallyTimes) (this->*row.member).merge(other.*row.member);
   append(samples, other.samples);

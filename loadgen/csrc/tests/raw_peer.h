@@ -62,12 +62,6 @@ class Talk {
       if ((type_ == kHeaders || type_ == kData) && (flags_ & kEndStream)) return stream_;
     return 0;
   }
-  // The id of the next stream that the client opens, whatever it says on it; 0 as above.
-  u32 next_opened() {
-    for (const u32 before = opened_; opened_ == before;)
-      if (!next_frame()) return 0;
-    return opened_;
-  }
   // Waits until the client has gone.
   void until_gone() {
     while (next_request()) continue;
@@ -90,7 +84,6 @@ class Talk {
     payload = in_.substr(9, size);
     in_.erase(0, 9 + size);
     if (type_ == kSettings && !(flags_ & kAck)) send(kSettings, kAck, 0);
-    if (type_ == kHeaders) opened_ = std::max(opened_, stream_);
     return true;
   }
   bool fill(size_t bytes) {
@@ -105,7 +98,7 @@ class Talk {
   const int fd_;
   std::string in_;
   u8 type_ = 0, flags_ = 0;  // of the frame that was read last
-  u32 stream_ = 0, opened_ = 0;
+  u32 stream_ = 0;
   bool preface_ = false, greeted_ = false;
 };
 

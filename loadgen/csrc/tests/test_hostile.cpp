@@ -259,45 +259,6 @@ TEST(flow_control_is_lateness_of_the_servers_doing) {
   }));
 }
 
-TEST(bidi_streams_that_end_are_opened_again) {
-  const auto script = [](const std::string& code) {
-    return [code](Talk& talk, int) {
-      talk.settings();
-      while (const u32 stream = talk.next_opened()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30));
-        talk.status(stream, code);
-      }
-    };
-  };
-  Options options = options_for(0);
-  options.call = CallKind::kBidi;
-  options.streams = 1;
-  options.request_id_field = options.response_id_field = 1;
-  options.grace_ns = kPatienceNs;
-  for (const auto& [code, outcome] : {std::pair{"0"s, "NO_ANSWER"s}, {"14"s, "UNAVAILABLE"s}}) {
-    RawPeer peer(script(code));
-    options.port = peer.port;
-    Drive drive(options);
-    drive.start(100, kMillisecond);
-    const Named got = drive.outcomes();
-    CHECK(got.of(outcome) >= 50);
-    CHECK_EQ(sum(drive.engine.result().tally.outcomes_all), 100u);
-    CHECK(sum(drive.engine.result().tally.stream_outcomes) >= 2);
-  }
-}
-
-TEST(bidi_connections_that_are_lost) {
-  RawPeer peer([](Talk& talk, int) {
-    talk.settings();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  });
-  Options options = options_for(peer.port);
-  options.call = CallKind::kBidi;
-  options.request_id_field = options.response_id_field = 1;
-  options.grace_ns = 200 * kMillisecond;
-  CHECK(once_in(5, [&] { return run(options, 100, kMillisecond, 150 * kMillisecond).of("CONNECTION_LOST") > 20; }));
-}
-
 TEST(a_limit_of_streams_may_change) {
   RawPeer peer([](Talk& talk, int) {
     talk.settings("\x00\x03\x00\x00\x00\x00"s);  // no stream at all, for a while

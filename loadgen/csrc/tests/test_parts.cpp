@@ -1,6 +1,5 @@
-// The parts that need no network: histogram, protobuf, frames of gRPC, schedule, lists.
+// The parts that need no network: histogram, frames of gRPC, schedule, lists.
 #include "connection/message_reader.h"
-#include "connection/protobuf.h"
 #include "csrc/tests/check.h"
 #include "record/histogram.h"
 #include "record/outcome.h"
@@ -20,36 +19,6 @@ TEST(histogram_keeps_sum_and_extremes_exactly) {
   Histogram empty;
   a.merge(empty);
   CHECK_EQ(a.smallest, 3);
-}
-
-TEST(protobuf_fields_are_written_and_found) {
-  u8 bytes[kVarintFieldBytesMax];
-  CHECK_EQ(write_varint_field(bytes, 4, 300), 3u);
-  CHECK(bytes[0] == 0x20 && bytes[1] == 0xac && bytes[2] == 0x02);
-  CHECK_EQ(write_varint_field(bytes, (1u << 29) - 1, UINT64_MAX), size_t(kVarintFieldBytesMax));
-
-  // 1: varint 7; 2: "abc"; 6: {1: 14, 2: "x"}; 5: fixed32; 3: fixed64; 1: varint 9 (the last one holds)
-  const std::string message(
-      "\x08\x07\x12\x03"
-      "abc"
-      "\x32\x05\x08\x0e\x12\x01"
-      "x"
-      "\x2d"
-      "1234"
-      "\x19"
-      "12345678"
-      "\x08\x09",
-      30);
-  const u32 one[] = {1}, status[] = {6, 1}, absent[] = {9}, wrong_kind[] = {2}, deeper[] = {1, 1};
-  CHECK_EQ(find_varint(message, one).value(), 9u);
-  CHECK_EQ(find_varint(message, status).value(), 14u);
-  CHECK(!find_varint(message, absent));
-  CHECK(!find_varint(message, wrong_kind));
-  CHECK(!find_varint(message, deeper));
-  CHECK(!find_varint("", one));
-  for (size_t cut : {1, 3, 5, 9, 15, 18, 25})
-    CHECK(!find_varint(message.substr(0, cut), absent));  // and reads nothing beyond
-  CHECK(!find_varint(std::string(20, '\xff'), one));
 }
 
 TEST(messages_are_read_however_they_are_cut) {

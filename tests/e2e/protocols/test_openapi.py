@@ -44,7 +44,13 @@ def test_it_is_valid(served: Any) -> None:
 def test_it_has_every_route_and_no_other(served: Any) -> None:
     """A route without a description would be a ``KeyError`` of the first request, and so no document."""
     described = {(verb.upper(), path) for path, rows in served["paths"].items() for verb in rows}
-    assert described == {*OPERATIONS, *(("GET", path) for path in (*document.HEALTH_PATHS, document.PATH))}
+    assert described == {
+        *OPERATIONS,
+        *(
+            ("GET", path)
+            for path in (*document.HEALTH_PATHS, document.PATH, document.METRICS_PATH, document.VERSION_PATH)
+        ),
+    }
 
 
 def test_a_route_that_nothing_describes_is_an_error() -> None:

@@ -14,6 +14,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from certificates import Authority
@@ -22,6 +23,7 @@ from nightly import nightly
 from raw import DATA, EH, ES, HEADERS, PREFACE, SETTINGS, block, frame
 from serving import PATIENCE_S, Server
 
+from fastqps import Client, __version__
 from fastqps.cli import main
 
 TOKEN = "a-token-of-the-file"
@@ -117,6 +119,8 @@ def test_many_requests_of_one_connection(server: Server) -> None:
             assert get(connection, "/health") == (200, b"")
             assert get(connection, "/v1/models")[0] == 200
             assert get(connection, "/nothing") == (404, b'{"error":"there is no route /nothing"}')
+        assert get(connection, "/version") == (200, b'{"version":"%s"}' % __version__.encode())
+        assert b"\nfastqps_connections{" in get(connection, "/metrics")[1]
         connection.request("DELETE", "/v1/models", b"abc")
         response = connection.getresponse()
         assert response.status == 405 and response.headers["Allow"] == "GET, HEAD, OPTIONS"
@@ -190,6 +194,19 @@ def test_every_port_speaks_every_protocol(
                 wrong.append((number, alpn, protocol, found))
             sock.close()
     assert not wrong
+
+
+@needs_curl
+def test_unix_socket(serve: Callable[..., Server], tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    server = serve(f"--port=unix:{path}", "--http-port=off")
+    assert server.address == f"unix:{path}"
+    with Client(server.address) as client:
+        assert len(client.embed(["a text"])) == 1
+    for flag, version in (("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")):
+        assert curl("--unix-socket", str(path), flag, "http://localhost/health") == (version, 200, "")
+    server.stop()
+    assert not path.exists()
 
 
 @needs_curl

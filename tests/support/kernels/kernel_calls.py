@@ -106,11 +106,7 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0)
     more = replace(change, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2)
     return {
-        "embed_tokens": [
-            embed,
-            embed | {"admitted": None, "params": None},
-            embed | {"positions": ids, "history": history},
-        ],
+        "embed_tokens": [embed | {"positions": ids, "history": history}],
         "rope_kv": [
             rope | {"attention": Attention(heads, kv_heads, rotary, norm, norm, 1e-6)},
             rope,

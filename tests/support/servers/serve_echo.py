@@ -14,10 +14,10 @@ from typing import Any
 
 from fastqps import cli
 from fastqps._core import Segment
-from fastqps.process.children import CHILD_MODULES
+from fastqps.process.children import DispatcherSettings, DoorSettings
 
-CHILD_MODULES["dispatcher"] = os.environ.get("TEST_DISPATCHER", "echo_dispatcher")
-CHILD_MODULES["frontdoor"] = os.environ.get("TEST_FRONTDOOR", CHILD_MODULES["frontdoor"])
+DispatcherSettings.module = os.environ.get("TEST_DISPATCHER", "echo_dispatcher")
+DoorSettings.module = os.environ.get("TEST_FRONTDOOR", DoorSettings.module)
 
 
 def say_load(path: Path) -> None:

@@ -26,6 +26,7 @@ inline u64 scratch_floats(const Int8Product& job) {
   return u64(kInt8RowsTogether) * (job.weight.inputs / 2 + 1);  // entries of 16 bits, and scales
 }
 
+// values [outputs, inputs], from -127 to 127, to `panels` (outputs * inputs bytes) and `starts`.
 void pack_int8(const Int8Kernels& level, i8* panels, i32* starts, const i8* values, u32 outputs, u32 inputs);
 
 // The levels that this machine can run, best first; the last is the baseline.

@@ -37,7 +37,7 @@ Int8Matrix::Int8Matrix(const float* weight, const float* bias, u32 outputs, u32 
   if (bias) bias_.assign(bias, bias + outputs);
   std::vector<i8> values(u64(outputs) * inputs);
   for (u64 o = 0; o < outputs; o++) scales_[o] = quantise(values.data() + o * inputs, weight + o * inputs, inputs);
-  pack_int8(panels_.data()->bytes, starts_.data(), values.data(), outputs, inputs);
+  pack_int8(chosen_int8(), panels_.data()->bytes, starts_.data(), values.data(), outputs, inputs);
 }
 
 namespace {
@@ -56,10 +56,6 @@ std::pair<u32, u32> share(u32 n, u32 step, u32 parts, u32 i) {
 }
 
 }  // namespace
-
-void pack_int8(i8* panels, i32* starts, const i8* values, u32 outputs, u32 inputs) {
-  pack_int8(chosen_int8(), panels, starts, values, outputs, inputs);
-}
 
 void multiply_int8(const Int8Product& job, u32 threads) {
   const Int8Kernels& level = chosen_int8();

@@ -27,9 +27,6 @@ struct Int8Weight {
   u32 outputs, inputs;
 };
 
-// values [outputs, inputs], from -127 to 127, to `panels` (outputs * inputs bytes) and `starts` for this machine.
-void pack_int8(i8* panels, i32* starts, const i8* values, u32 outputs, u32 inputs);
-
 // out = activation(x · weightᵀ + bias) + residual. Gated, the weight holds two of the same size, gate and up:
 // out = activation(x · gateᵀ + bias) * (x · upᵀ + bias).
 struct Int8Product {
