@@ -82,4 +82,12 @@ JsonWriter& JsonWriter::base64(std::span<const u8> bytes) {
   return *this;
 }
 
+JsonWriter& JsonWriter::bytes(std::span<const u8> bytes, bool is_signed) {
+  for (size_t i = 0; i < bytes.size(); i++) {
+    if (i) *at_++ = ',';
+    at_ = std::to_chars(at_, at_ + 4, is_signed ? int(i8(bytes[i])) : int(bytes[i])).ptr;
+  }
+  return *this;
+}
+
 }  // namespace fastqps::transport

@@ -43,6 +43,9 @@ class JsonWriter {
   JsonWriter& floats(std::span<const float> values) { return raw("[").elements(values).raw("]"); }
   // The same without the brackets.
   JsonWriter& elements(std::span<const float> values);
+  // Each byte as an integer, with commas between them.
+  static constexpr size_t bytes_room(size_t bytes) { return 5 * bytes; }
+  JsonWriter& bytes(std::span<const u8> bytes, bool is_signed);
   // The bytes in base64, with padding, in quotes.
   JsonWriter& base64(std::span<const u8> bytes);
 
