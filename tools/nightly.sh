@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day perf includes clients witnesses tests static random rolls soak generation wheel arm64 sanitizers model fuzz stress mistakes)
+parts=(day perf includes clients witnesses tests static random rolls soak generation wheel docs arm64 sanitizers model fuzz stress mistakes)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
@@ -24,6 +24,7 @@ run() {
             tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_ledger.py ;;
         generation) make test-generation ;;
         wheel) make wheel ;;
+        docs) make docs ;;
         arm64) make arm64 ;;
         sanitizers)
             make native-test SAN=address && make native-test SAN=undefined && make native-test SAN=thread ;;

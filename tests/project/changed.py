@@ -84,6 +84,8 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "k8s/": (("tests/k8s",), ()),
     "Dockerfile": (("tests/k8s",), ()),
     ".dockerignore": (("tests/k8s",), ()),
+    "compose.yaml": (("tests/k8s",), ()),
+    "tools/image_entry.sh": (("tests/k8s",), ()),
     "client/": (("tests/package",), ()),
     "proto/": (("tests/api",), ()),
     "examples/": (("tests/generation",), ()),
@@ -92,7 +94,8 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pyproject.toml": (("tests/package",), ()),
     "packages.apt": (("tests/k8s",), ()),
     "tools/": ((), ()),
-    "docs/": ((), ()),
+    "docs/": (("tests/e2e/protocols/test_documented_commands.py",), ()),
+    "README.md": (("tests/e2e/protocols/test_documented_commands.py",), ()),
     "tests/": ((), ()),
     "": ((), ()),  # prose and rules of the project: the smoke set
 }

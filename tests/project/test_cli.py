@@ -15,7 +15,7 @@ from checkpoints import write_checkpoint
 from paths import ROOT
 from word_files import write_words
 
-from fastqps.cli import main
+from fastqps.cli import COMMANDS, main
 from fastqps.config import SETTINGS
 
 
@@ -63,6 +63,15 @@ def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["--version"])
     assert re.fullmatch(r"fastqps \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_the_first_help_fits_on_a_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    assert [name for name in COMMANDS if not any(line.startswith(f"    {name} ") for line in lines)] == []
 
 
 def test_help_shows_every_setting_once_and_the_common_ones_first(capsys: pytest.CaptureFixture[str]) -> None:

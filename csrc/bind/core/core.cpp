@@ -141,7 +141,6 @@ void register_segment(py::module_& m) {
       .def_readonly("help", &CounterRow::help)
       .def_readonly("scale", &CounterRow::scale, "From the counter's unit to the metric's.");
   add_tuple<CounterRow>(m, "COUNTERS", kCounters);
-  m.attr("DOORS_MAX") = kDoorsMax;
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;
   m.attr("GENERATIONS") = kGenerations;

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fastqps import _core
+from fastqps._core import ADMITTED_WORDS, sequence_params
 from fastqps.kernels.checks.inputs import Case, Random
 
 LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         options = {key: value for key, value in self._asdict().items() if key not in ("seed", "ends")}
         stops = [stop_id] if self.ends == "stop" else []
         seed = self.seed | (~self.seed & 0xFFFFFFFF) << 32
-        return _core.sequence_params(slot, seed=seed, stop_token_ids=stops, **options)
+        return sequence_params(slot, seed=seed, stop_token_ids=stops, **options)
 
 
 RUNS = (
@@ -70,7 +70,7 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
             places = a["eos_ids"][:1].long()
         logits[i, places] = torch.tensor(likely, device=random.device)
     stop_ids = logits[:n].nan_to_num(-torch.inf).argmax(1).tolist()
-    records = [[0] * _core.ADMITTED_WORDS for _ in range(slots)]
+    records = [[0] * ADMITTED_WORDS for _ in range(slots)]
     for slot, run, stop_id in zip(slot_of, RUNS, stop_ids, strict=True):
         records[slot] = run.params(slot, stop_id)
     new = {

@@ -44,7 +44,7 @@ class FakeHub:
     """``faults``: by what stands in a request's line, how the next such requests fail (a status such as
     ``503``, ``cut``, ``wrong``). ``requests``: the lines of all, of downloads with their range."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.repositories: dict[str, Repository] = {}
         self.faults: dict[str, list[str]] = {}
         self.requests: list[str] = []
@@ -56,11 +56,11 @@ class FakeHub:
 
         Handler.hub = hub
         # Large files come from another origin, as the hub's do: who follows must not send the token there.
-        self._servers = [ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
+        self._servers = [ThreadingHTTPServer((host, 0), Handler) for _ in range(2)]
         for server in self._servers:
             server.daemon_threads = True
             threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.url, self.content_url = (f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers)
+        self.url, self.content_url = (f"http://{host}:{server.server_address[1]}" for server in self._servers)
 
     def repository(self, name: str, path: Path | None = None, **more: Any) -> Repository:
         """A new repository, with the files of a folder as its main branch."""
