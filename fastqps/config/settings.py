@@ -263,7 +263,7 @@ class Config:
     cors: bool = _setting(
         False,
         "switch",
-        "Let pages in a browser, of any site, call the HTTP port and read the answers. With it, use tokens.",
+        "Let pages in a browser, of any site, call the server over HTTP and read the answers. With it, use tokens.",
         door=True,
     )
     auto_truncate: str = _setting(
