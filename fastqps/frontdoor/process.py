@@ -14,7 +14,7 @@ from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.frontdoor import open_inference, open_inference_http, rare_calls, text_embeddings, text_embeddings_http
 from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.entry import Entry
-from fastqps.frontdoor.rare_routes import document_route, metrics_route, rare_routes
+from fastqps.frontdoor.rare_routes import document_routes, metrics_route, rare_routes
 from fastqps.frontdoor.routes import DoorRoutes
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
@@ -43,12 +43,12 @@ def main(settings: DoorSettings) -> NoReturn:
     with STARTUP.stage("tokenizers"):
         routes.load_served()
         routes.load_next()  # a generation that is warming up already
-    models = ServedModels(segment, routes.loaded, door.max_request_items, settings.repeatable)
+    models = ServedModels(segment, routes.loaded, door, settings.repeatable)
     tokenizer = DefaultTokenizer(models)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]
     routes_of_protocols = [
-        document_route(door.http_routes),
+        *document_routes(door.http_routes),
         metrics_route(settings.admin),
         *open_inference_http.routes(models),
         *text_embeddings_http.routes(models, settings.dtype, tokenizer, door.auto_truncate),

@@ -59,8 +59,8 @@ class UnixSocket(socket.socket):
         if not os.access(os.path.dirname(self.path), os.W_OK | os.X_OK):
             raise ConfigError(f"{self._setting} unix:{self.path}: this user may not create files in that directory")
 
-    def open(self) -> None:
-        """Starts to listen. Raises ``ConfigError``."""
+    def listen(self, backlog: int = BACKLOG, /) -> None:
+        """Raises ``ConfigError``."""
         self.check()
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -68,7 +68,7 @@ class UnixSocket(socket.socket):
             self.bind(self.path)
             self._inode = os.stat(self.path).st_ino
             os.chmod(self.path, UNIX_MODE)  # before anybody can connect
-            self.listen(BACKLOG)
+            super().listen(backlog)
         except OSError as error:
             raise ConfigError(f"{self._setting} unix:{self.path}: {error.strerror}") from None
 
@@ -132,9 +132,6 @@ def internal_target(sock: socket.socket) -> str:
 
 def listen(sock: socket.socket, setting: str) -> None:
     """Starts to listen, so that clients can connect. The front doors accept them."""
-    if isinstance(sock, UnixSocket):
-        sock.open()
-        return
     try:
         sock.listen(BACKLOG)
     except OSError as error:

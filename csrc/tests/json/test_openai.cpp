@@ -40,7 +40,7 @@ TEST(floats_are_the_shortest_that_read_back) {
             16777216, 1e9f,  1e-5f, 1 / 3.f, kInfinity,        -kInfinity,    std::numeric_limits<float>::quiet_NaN()};
         out.floats(values);
       }),
-      "[0,-0,1,0.1,-1.1754944e-38,3.4028235e+38,1e-45,16777216,1e+09,1e-05,0.33333334,null,null,null]");
+      "[0,-0,1,0.1,-1.1754944e-38,3.4028235e+38,1e-45,1.6777216e+07,1e+09,1e-05,0.33333334,null,null,null]");
   CHECK_EQ(written([](JsonWriter& out) { out.floats({}); }), "[]");
 }
 

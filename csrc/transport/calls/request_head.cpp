@@ -68,20 +68,11 @@ u64 parse_grpc_timeout(std::string_view text) {
 }
 
 void RequestHead::clear() {
-  row_ = -1;
+  found_ = {};
   text_.clear();
-  path_ = query_ = content_type_ = accept_ = {};
   traceparent_.clear();
   tracestate_.clear();
-  door_.calls.allocator.release(std::exchange(names_, nullptr));
-  deadline_ns_ = 0;
-  header_length_ = kNoHeaderLength;
-  traceparents_ = token_ = 0;
-  faults_ = 0;
-  verb_ = HttpVerb::kOther;
-  encoding_ = Encoding::kIdentity;
-  grpc_type_ = content_type_seen_ = timeout_seen_ = encoding_seen_ = length_seen_ = origin_seen_ = false;
-  authorization_seen_ = authorized_ = no_memory_ = false;
+  if (names_) door_.calls.allocator.release(std::exchange(names_, nullptr));
 }
 
 // ---- its parts, as they come
@@ -93,20 +84,20 @@ RequestHead::Part RequestHead::keep(std::string_view text) {
 }
 
 void RequestHead::target(std::string_view text) {
-  if (http2_ && (row_ = door_.grpc.methods.find(text)) >= 0) return;
+  if (http2_ && (found_.row = door_.grpc.methods.find(text)) >= 0) return;
   text = without_origin(text);
   const size_t query = std::min(text.find('?'), text.size());
-  path_ = keep(text.substr(0, query));
-  query_ = keep(text.substr(std::min(query + 1, text.size())));
+  found_.path = keep(text.substr(0, query));
+  found_.query = keep(text.substr(std::min(query + 1, text.size())));
 }
 
 bool RequestHead::field(CallSession& session, std::string_view name, std::string_view value) {
-  const bool method = row_ >= 0;
+  const bool method = found_.row >= 0;
   switch (name.size()) {
     case 6:
-      if (name == "origin") return origin_seen_ = true;
+      if (name == "origin") return found_.origin_seen = true;
       if (name != "accept" || method) break;
-      if (!accept_.bytes) accept_ = keep(value);
+      if (!found_.accept.bytes) found_.accept = keep(value);
       return true;
     case 10:
       if (name != "tracestate" || !door_.grpc.tracer.on()) break;
@@ -115,7 +106,7 @@ bool RequestHead::field(CallSession& session, std::string_view name, std::string
       return true;
     case 11:
       if (name != "traceparent" || !door_.grpc.tracer.on()) break;
-      traceparents_++;
+      found_.traceparents++;
       traceparent_ = value;
       return true;
     case 12:
@@ -131,7 +122,8 @@ bool RequestHead::field(CallSession& session, std::string_view name, std::string
       break;
     case 31:
       if (name != "inference-header-content-length" || method) break;
-      if (std::exchange(length_seen_, true) || !read_length(value, &header_length_)) note(Fault::kHeaderLength);
+      if (std::exchange(found_.length_seen, true) || !read_length(value, &found_.header_length))
+        note(Fault::kHeaderLength);
       return true;
     default:
       break;
@@ -140,25 +132,25 @@ bool RequestHead::field(CallSession& session, std::string_view name, std::string
 }
 
 void RequestHead::take_content_type(std::string_view value) {
-  grpc_type_ = is_grpc(value) && (grpc_type_ || !content_type_seen_);
-  content_type_seen_ = true;
-  if (row_ < 0 && !content_type_.bytes) content_type_ = keep(value);
+  found_.grpc_type = is_grpc(value) && (found_.grpc_type || !found_.content_type_seen);
+  found_.content_type_seen = true;
+  if (found_.row < 0 && !found_.content_type.bytes) found_.content_type = keep(value);
 }
 
 void RequestHead::take_timeout(std::string_view value) {
   const u64 timeout = parse_grpc_timeout(value);
-  if (timeout == kTimeoutMalformed || std::exchange(timeout_seen_, true)) return note(Fault::kTimeout);
-  if (timeout != kTimeoutNone) deadline_ns_ = door_.net.turn.ns + timeout;
+  if (timeout == kTimeoutMalformed || std::exchange(found_.timeout_seen, true)) return note(Fault::kTimeout);
+  if (timeout != kTimeoutNone) found_.deadline_ns = door_.net.turn.ns + timeout;
 }
 
 void RequestHead::take_encoding(std::string_view value) {
-  encoding_ = encoding_of(value, row_ >= 0);
-  if (encoding_ == Encoding::kUnknown || std::exchange(encoding_seen_, true)) note(Fault::kEncoding);
+  found_.encoding = encoding_of(value, found_.row >= 0);
+  if (found_.encoding == Encoding::kUnknown || std::exchange(found_.encoding_seen, true)) note(Fault::kEncoding);
 }
 
 void RequestHead::take_authorization(CallSession& session, std::string_view value) {
-  authorized_ = session.authorize(value, &token_) && !authorization_seen_;
-  authorization_seen_ = true;
+  found_.authorized = session.authorize(value, &found_.token) && !found_.authorization_seen;
+  found_.authorization_seen = true;
 }
 
 // A header that names a tenant or a group. Returns false for all others.
@@ -167,7 +159,7 @@ bool RequestHead::take_name(std::string_view name, std::string_view value) {
   if (!group && (name.empty() || name != door_.calls.tenant_header)) return false;
   if (!names_) {
     void* block = door_.calls.allocator.allocate(sizeof(CallNames));
-    if (!block) return no_memory_ = true;
+    if (!block) return found_.no_memory = true;
     names_ = new (block) CallNames;
   }
   if (!(group ? names_->group.take(value) : names_->tenant.take(value))) note(group ? Fault::kGroup : Fault::kTenant);
@@ -177,12 +169,12 @@ bool RequestHead::take_name(std::string_view name, std::string_view value) {
 // ---- the whole of it
 
 bool RequestHead::open(Call& call) {
-  const bool grpc = row_ >= 0 || (http2_ && grpc_type_);
+  const bool grpc = found_.row >= 0 || (http2_ && found_.grpc_type);
   call.plain = !grpc;
-  if (no_memory_) return false;
-  call.encoding = encoding_;
-  call.authorization_seen = authorization_seen_;
-  if (names_ || token_) caller_of(door_.calls, call) = {std::exchange(names_, nullptr), token_};
+  if (found_.no_memory) return false;
+  call.encoding = found_.encoding;
+  call.authorization_seen = found_.authorization_seen;
+  if (names_ || found_.token) caller_of(door_.calls, call) = {std::exchange(names_, nullptr), found_.token};
   if (grpc) {
     open_grpc(call);
   } else if (!open_plain(call)) {
@@ -191,10 +183,10 @@ bool RequestHead::open(Call& call) {
   if (!is_authorized(call)) note(Fault::kUnauthenticated), door_.counters.unauthenticated++;
   if (call.session->full()) note(Fault::kConnectionFull);
   if (call.session->answers_stuck()) note(Fault::kAnswersNotRead);
-  if (door_.grpc.tracer.on() && !faults_)  // a header that is repeated is none
-    door_.grpc.tracer.begin(call, traceparents_ == 1 ? traceparent_ : std::string_view(), tracestate_);
-  if (faults_) {
-    reject(door_, call, Fault(std::countr_zero(faults_)));
+  if (door_.grpc.tracer.on() && !found_.faults)  // a header that is repeated is none
+    door_.grpc.tracer.begin(call, found_.traceparents == 1 ? traceparent_ : std::string_view(), tracestate_);
+  if (found_.faults) {
+    reject(door_, call, Fault(std::countr_zero(found_.faults)));
   } else if (grpc) {
     arm_call(door_, call);
   } else {
@@ -205,27 +197,27 @@ bool RequestHead::open(Call& call) {
 
 // Probes need no token, because those of Kubernetes have none; nor does OPTIONS, because browsers ask without one.
 bool RequestHead::is_authorized(const Call& call) const {
-  return !door_.calls.tokens || authorized_ || call.role == MethodRole::kProbe ||
-         (call.plain && verb_ == HttpVerb::kOptions) || call.session->connection().trusted();
+  return !door_.calls.tokens || found_.authorized || call.role == MethodRole::kProbe ||
+         (call.plain && found_.verb == HttpVerb::kOptions) || call.session->connection().trusted();
 }
 
 void RequestHead::open_grpc(Call& call) {
-  if (verb_ != HttpVerb::kPost) note(Fault::kMethod);
-  if (!grpc_type_) note(Fault::kContentType);
-  call.deadline_ns = deadline_ns_;
-  if (row_ >= 0) {
-    const MethodRow& row = door_.grpc.methods.all()[row_];
-    call.row = u8(row_), call.method = row.method, call.kind = row.kind, call.role = row.role;
+  if (found_.verb != HttpVerb::kPost) note(Fault::kMethod);
+  if (!found_.grpc_type) note(Fault::kContentType);
+  call.deadline_ns = found_.deadline_ns;
+  if (found_.row >= 0) {
+    const MethodRow& row = door_.grpc.methods.all()[found_.row];
+    call.row = u8(found_.row), call.method = row.method, call.kind = row.kind, call.role = row.role;
     return;
   }
   note(Fault::kPath);
-  call.path_bytes = u16(std::min<size_t>(path_.bytes, kPathBytes));
+  call.path_bytes = u16(std::min<size_t>(found_.path.bytes, kPathBytes));
   call.path = static_cast<char*>(door_.calls.allocator.allocate(kPathBytes));
-  if (call.path) std::memcpy(call.path, view(path_).data(), call.path_bytes);
+  if (call.path) std::memcpy(call.path, view(found_.path).data(), call.path_bytes);
 }
 
 bool RequestHead::open_plain(Call& call) {
-  HttpExchange* exchange = call.http = make_exchange(door_.grpc.routes.find(verb_, view(path_)));
+  HttpExchange* exchange = call.http = make_exchange(door_.grpc.routes.find(found_.verb, view(found_.path)));
   if (!exchange) return false;
   call.kind = MethodKind::kUnary;
   call.role = MethodRole::kControl;  // of what is refused: its body must be short
@@ -240,7 +232,8 @@ bool RequestHead::open_plain(Call& call) {
 
 // The exchange and the text that its request has, in one block.
 HttpExchange* RequestHead::make_exchange(const HttpMatch& match) const {
-  const std::string_view parts[] = {view(path_), view(query_), view(content_type_), view(accept_)};
+  const std::string_view parts[] = {view(found_.path), view(found_.query), view(found_.content_type),
+                                    view(found_.accept)};
   size_t bytes = 0;
   for (const std::string_view part : parts) bytes += part.size();
   for (u32 i = 0; i < match.parameter_count; i++) bytes += match.parameters[i].size();
@@ -258,7 +251,7 @@ HttpExchange* RequestHead::make_exchange(const HttpMatch& match) const {
   exchange->row = match.row;
   exchange->errors = match.errors;
   exchange->allowed = match.allowed;
-  exchange->cross_origin = origin_seen_ && door_.limits.settings.cors;
+  exchange->cross_origin = found_.origin_seen && door_.limits.settings.cors;
   for (u32 i = 0; i < match.parameter_count; i++) {
     size_t decoded = 0;
     if (!percent_decode(match.parameters[i], out, &decoded)) exchange->row = nullptr, exchange->allowed = 0;
@@ -266,9 +259,9 @@ HttpExchange* RequestHead::make_exchange(const HttpMatch& match) const {
     out += decoded;
   }
   request.parameter_count = match.parameter_count;
-  request.verb = verb_;
+  request.verb = found_.verb;
   request.http2 = http2_;
-  request.header_length = header_length_;
+  request.header_length = found_.header_length;
   return exchange;
 }
 

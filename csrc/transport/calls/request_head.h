@@ -27,13 +27,13 @@ class RequestHead {
   RequestHead(const RequestHead&) = delete;
 
   void clear();
-  void verb(std::string_view name) { verb_ = verb_of(name); }
+  void verb(std::string_view name) { found_.verb = name == "POST" ? HttpVerb::kPost : verb_of(name); }
   // "/path?query", also in the absolute form; "*" is for OPTIONS.
   void target(std::string_view text);
   // A header in the order of arrival; the name in lower case. Those that say how long the body is are the session's.
   // Returns false if it means nothing here.
   bool field(CallSession& session, std::string_view name, std::string_view value);
-  void note(Fault fault) { faults_ |= u16(u16(1) << u32(fault)); }
+  void note(Fault fault) { found_.faults |= u16(u16(1) << u32(fault)); }
   // The head is complete: finds the method or the route, refuses the call or waits for its messages. Returns false if
   // there is no memory.
   bool open(Call& call);
@@ -54,21 +54,25 @@ class RequestHead {
   bool open_plain(Call& call);
   HttpExchange* make_exchange(const HttpMatch& match) const;
 
+  // Plain values, which clear() sets all at once.
+  struct Found {
+    int row = -1;                            // of a gRPC method, its place in MethodTable::all()
+    Part path, query, content_type, accept;  // of a request that may be a plain one, in text_
+    u64 deadline_ns = 0;
+    i64 header_length = kNoHeaderLength;
+    u32 traceparents = 0, token = 0;
+    u16 faults = 0;
+    HttpVerb verb = HttpVerb::kOther;
+    Encoding encoding = Encoding::kIdentity;
+    bool grpc_type = false, content_type_seen = false, timeout_seen = false, encoding_seen = false, length_seen = false,
+         origin_seen = false, authorization_seen = false, authorized = false, no_memory = false;
+  };
+
   DoorState& door_;
   const bool http2_;
-  int row_ = -1;      // of a gRPC method, its place in MethodTable::all()
-  std::string text_;  // of a request that may be a plain one
-  Part path_, query_, content_type_, accept_;
-  std::string traceparent_, tracestate_;
+  Found found_;
   CallNames* names_ = nullptr;
-  u64 deadline_ns_ = 0;
-  i64 header_length_ = kNoHeaderLength;
-  u32 traceparents_ = 0, token_ = 0;
-  u16 faults_ = 0;
-  HttpVerb verb_ = HttpVerb::kOther;
-  Encoding encoding_ = Encoding::kIdentity;
-  bool grpc_type_ = false, content_type_seen_ = false, timeout_seen_ = false, encoding_seen_ = false,
-       length_seen_ = false, origin_seen_ = false, authorization_seen_ = false, authorized_ = false, no_memory_ = false;
+  std::string text_, traceparent_, tracestate_;
 };
 
 }  // namespace fastqps::transport

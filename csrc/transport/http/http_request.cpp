@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kVerbs[kHttpVerbs] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""};
 constexpr std::string_view kTypes[] = {"application/json", "text/event-stream", "application/octet-stream",
-                                       "text/plain; charset=utf-8"};
+                                       "text/plain; charset=utf-8", "text/html; charset=utf-8"};
 constexpr std::pair<u16, std::string_view> kReasons[] = {
     {200, "OK"},
     {400, "Bad Request"},

@@ -20,7 +20,7 @@ inline constexpr u32 kHttpVerbs = 8;
 HttpVerb verb_of(std::string_view name);
 std::string_view name_of(HttpVerb verb);
 
-enum class ContentType : u8 { kJson, kEventStream, kBinary, kText };
+enum class ContentType : u8 { kJson, kEventStream, kBinary, kText, kHtml };
 std::string_view name_of(ContentType type);
 bool find_content_type(std::string_view name, ContentType* type);
 

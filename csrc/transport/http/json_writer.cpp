@@ -1,6 +1,9 @@
 #include "transport/http/json_writer.h"
 
 #include <array>
+#include <cmath>
+
+#include "third_party/zmij/zmij.h"
 
 namespace fastqps::transport {
 
@@ -39,6 +42,13 @@ JsonWriter& JsonWriter::string(std::string_view text) {
     if (escape == 'u') *at_++ = '0', *at_++ = '0', *at_++ = kHex[u8(c) >> 4], *at_++ = kHex[c & 15];
   }
   *at_++ = '"';
+  return *this;
+}
+
+JsonWriter& JsonWriter::number(float value) {
+  static_assert(kFloatBytes == zmij::float_buffer_size);
+  if (!std::isfinite(value)) return raw("null");
+  at_ = zmij::write(at_, kFloatBytes, value);
   return *this;
 }
 

@@ -21,10 +21,10 @@ std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<c
 
 // Not empty, lower case, and not of an HTTP/1 connection.
 bool allowed_name(std::string_view name) {
-  constexpr std::string_view kOfConnection[] = {"upgrade", "connection", "keep-alive", "proxy-connection",
-                                                "transfer-encoding"};
-  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) { return c >= 'A' && c <= 'Z'; }) &&
-         std::find(std::begin(kOfConnection), std::end(kOfConnection), name) == std::end(kOfConnection);
+  const bool of_connection = name == "connection" || name == "keep-alive" || name == "upgrade" ||
+                             name == "proxy-connection" || name == "transfer-encoding";
+  return !name.empty() && !of_connection &&
+         std::none_of(name.begin(), name.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
 // Digits only, once.
@@ -59,9 +59,19 @@ bool take_pseudo_header(RequestHead& head, HeaderRules& rules, std::string_view 
 bool take_header(Call& call, RequestHead& head, HeaderRules& rules, std::string_view name, std::string_view value) {
   if (name.starts_with(':')) return take_pseudo_header(head, rules, name, value);
   rules.regular = true;
-  if (name == "te") return equal_ignoring_case(value, "trailers");
-  if (name == "host") return !std::exchange(rules.host, true);
-  if (name == "content-length") return take_content_length(call, value);
+  switch (name.size()) {
+    case 2:
+      if (name == "te") return equal_ignoring_case(value, "trailers");
+      break;
+    case 4:
+      if (name == "host") return !std::exchange(rules.host, true);
+      break;
+    case 14:
+      if (name == "content-length") return take_content_length(call, value);
+      break;
+    default:
+      break;
+  }
   return head.field(*call.session, name, value) || allowed_name(name);
 }
 

@@ -9,13 +9,19 @@ from fastqps.frontdoor.openapi import cohere, open_inference, openai, rerank, te
 from fastqps.frontdoor.openapi.schemas import STRING, Json, content, fields, operation
 from fastqps.version import __version__
 
-PATH, METRICS_PATH, VERSION_PATH = "/openapi.json", "/metrics", "/version"
+PATH, PAGE_PATH, METRICS_PATH, VERSION_PATH = "/openapi.json", "/docs", "/metrics", "/version"
 HEALTH_PATHS = ("/health", "/ping", "/")
 _HEALTH = {
     "summary": "Whether the server serves",
     "security": [],
     "responses": {"200": {"description": "It does."}, "503": {"description": "It starts or drains."}},
 }
+
+
+def _text(summary: str, kind: str) -> Json:
+    return {"summary": summary, "responses": {"200": {"description": "The text.", "content": content(STRING, kind)}}}
+
+
 _PROTOCOLS = {
     "OpenAI": openai.OPERATIONS,
     "Rerank": rerank.OPERATIONS,
@@ -26,10 +32,8 @@ _PROTOCOLS = {
         **{("GET", path): _HEALTH for path in HEALTH_PATHS},
         ("GET", PATH): operation("This document", fields("openapi", openapi=STRING), {}, refusals={}),
         ("GET", VERSION_PATH): operation("The server's version", fields("version", version=STRING), {}, refusals={}),
-        ("GET", METRICS_PATH): {
-            "summary": "The server's metrics, as on the admin port",
-            "responses": {"200": {"description": "They are.", "content": content(STRING, "text/plain")}},
-        },
+        ("GET", METRICS_PATH): _text("The server's metrics, as on the admin port", "text/plain"),
+        ("GET", PAGE_PATH): _text("This document as a page to read and try", "text/html"),
     },
 }
 

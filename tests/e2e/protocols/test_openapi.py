@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import urllib.request
 from typing import Any
 
 import jsonschema
 import pytest
 from apis import Api
 from openapi_spec_validator import validate
+from serving import PATIENCE_S
 
 from fastqps.frontdoor.openapi import cohere, document, open_inference, openai, rerank, text_embeddings
 
@@ -44,13 +46,15 @@ def test_it_is_valid(served: Any) -> None:
 def test_it_has_every_route_and_no_other(served: Any) -> None:
     """A route without a description would be a ``KeyError`` of the first request, and so no document."""
     described = {(verb.upper(), path) for path, rows in served["paths"].items() for verb in rows}
-    assert described == {
-        *OPERATIONS,
-        *(
-            ("GET", path)
-            for path in (*document.HEALTH_PATHS, document.PATH, document.METRICS_PATH, document.VERSION_PATH)
-        ),
-    }
+    others = (*document.HEALTH_PATHS, document.PATH, document.PAGE_PATH, document.METRICS_PATH, document.VERSION_PATH)
+    assert described == {*OPERATIONS, *(("GET", path) for path in others)}
+
+
+def test_its_page_needs_no_network(api: Api) -> None:
+    with urllib.request.urlopen(f"http://{api.server.http}{document.PAGE_PATH}", timeout=PATIENCE_S) as response:
+        page = response.read().decode()
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert 'fetch("openapi.json")' in page and "//" not in page
 
 
 def test_a_route_that_nothing_describes_is_an_error() -> None:
