@@ -216,15 +216,15 @@ struct Field {
   static constexpr bool is(u32 tag) { return tag == kTag || (kPacks && tag == length_tag(number)); }
 
   template <class Message>
-  static size_t size(const Message& message) {
+  [[gnu::always_inline]] static size_t size(const Message& message) {
     return with(message, [](const auto&... value) { return Kind::size(value...); });
   }
   template <class Message>
-  static void write(WireWriter& out, const Message& message) {
+  [[gnu::always_inline]] static void write(WireWriter& out, const Message& message) {
     with(message, [&](const auto&... value) { Kind::write(out, number, value...); });
   }
   template <class Message>
-  static auto read(WireReader& in, u32 tag, Message& message) {
+  [[gnu::always_inline]] static auto read(WireReader& in, u32 tag, Message& message) {
     if constexpr (kPacks)
       if (tag != kTag) return read_packed(in, message);
     return with(message, [&](auto&... value) { return Kind::read(in, value...); });
@@ -232,14 +232,14 @@ struct Field {
 
  private:
   template <class Message, class F>
-  static auto with(Message& message, F f) {
+  [[gnu::always_inline]] static auto with(Message& message, F f) {
     if constexpr (sizeof...(member) > 0)
       return f(message.*member...);
     else
       return f(message);
   }
   template <class Message>
-  static bool read_packed(WireReader& in, Message& message) {
+  [[gnu::always_inline]] static bool read_packed(WireReader& in, Message& message) {
     std::string_view packed;
     if (!in.bytes(&packed)) return false;
     for (WireReader run(packed); !run.done();)

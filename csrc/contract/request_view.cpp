@@ -36,8 +36,10 @@ struct TextInput : Bytes {
 struct CountedIds : Integer {
   static constexpr bool kPacks = true;
   static bool read(WireReader& in, u32& count) {
-    u32 ignored;
-    return Integer::read(in, ignored) && ++count;
+    u64 ignored;
+    if (!in.varint(&ignored)) return false;
+    count++;
+    return true;
   }
 };
 struct TokenIdsInput : Bytes {

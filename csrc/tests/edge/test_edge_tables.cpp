@@ -197,6 +197,7 @@ TEST(rows_of_another_form_are_broken) {
   world.slot().dimensions = 4;
   CHECK(world.row(Answer::kFloats, 1, 4, 16));
   CHECK(world.row(Answer::kRaw, 2, 4, 8));
+  CHECK(world.row(Answer::kRaw, 5, 1, 1) && !world.row(Answer::kRaw, 5, 4, 4) && !world.row(Answer::kRaw, 7, 4, 4));
   CHECK(!world.row(Answer::kFloats, 1, 16, 64));
   CHECK(!world.row(Answer::kLabels, 0, 4, 32));
   world.route.task = Task::kClassify;

@@ -2,6 +2,7 @@
 // items than it may have.
 #include <memory>
 
+#include "protocols/cohere/embed.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
@@ -15,12 +16,12 @@ namespace {
 
 constexpr u32 kItemsMax = 4;
 const std::vector<std::string> kNames = {
-    "\"inputs\"",     "\"input\"",      "\"prompt\"",     "\"query\"",           "\"texts\"",
-    "\"documents\"",  "\"text\"",       "\"sentences\"",  "\"source_sentence\"", "\"parameters\"",
-    "\"truncate\"",   "\"normalize\"",  "\"dimensions\"", "\"timeout\"",         "\"priority\"",
-    "\"raw_scores\"", "\"stop\"",       "\"stream\"",     "\"top_n\"",           "\"model\"",
-    "\"logprobs\"",   "\"seed\"",       "\"logit_bias\"", "\"return_text\"",     "\"return_documents\"",
-    "\"unknown\"",    "\"\\u0069nput\""};
+    "\"inputs\"",     "\"input\"",       "\"prompt\"",     "\"query\"",           "\"texts\"",
+    "\"documents\"",  "\"text\"",        "\"sentences\"",  "\"source_sentence\"", "\"parameters\"",
+    "\"truncate\"",   "\"normalize\"",   "\"dimensions\"", "\"timeout\"",         "\"priority\"",
+    "\"raw_scores\"", "\"stop\"",        "\"stream\"",     "\"top_n\"",           "\"model\"",
+    "\"logprobs\"",   "\"seed\"",        "\"logit_bias\"", "\"return_text\"",     "\"return_documents\"",
+    "\"unknown\"",    "\"\\u0069nput\"", "\"input_type\"", "\"embedding_types\""};
 const std::vector<std::string> kScalars = {"null",
                                            "true",
                                            "false",
@@ -63,6 +64,7 @@ std::string body(fuzz::Random& random) {
       R"({"query":"q","texts":["a",""],"return_text":true})",
       R"({"model":"","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})",
       R"({"input":["a","b"],"encoding_format":"base64","timeout":1})",
+      R"({"texts":["a","b"],"embedding_types":["int8"],"input_type":"search_query","truncate":"END"})",
       R"({"prompt":"a","stop":["x"],"stream":true,"stream_options":{"include_usage":true},"logprobs":1})"};
   if (random.one_in(2)) return fuzz::mutated(random, random.of(kWhole));
   std::string out = "{";
@@ -80,13 +82,15 @@ struct Readers {
   PredictJsonReader predict{*classifies.routes, kItemsMax};
   RerankJsonReader rerank{*classifies.routes, kItemsMax};
   DocumentsReader documents{*classifies.routes, kItemsMax};
+  std::unique_ptr<EmbedTextsReader> texts;
   std::vector<RequestReader*> all;
 
   Readers() {
     embeds.segment.route(0).task = Task::kEmbed;
     embed = std::make_unique<EmbedJsonReader>(*embeds.routes, kItemsMax);
     similarity = std::make_unique<SimilarityReader>(*embeds.routes, kItemsMax);
-    all = {&embeddings, &completions, embed.get(), similarity.get(), &predict, &rerank, &documents};
+    texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
+    all = {&embeddings, &completions, embed.get(), similarity.get(), &predict, &rerank, &documents, texts.get()};
   }
 };
 

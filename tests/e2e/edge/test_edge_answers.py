@@ -98,11 +98,12 @@ def outputs(*options: dict[str, Any]) -> list[dict[str, Any]]:
 PAIRS = [{"pair": {"first": a, "second": b}} for a, b in zip(TEXTS, [*TEXTS[1:], LONG_TEXT], strict=True)]
 IDS = [{"token_ids": {"ids": ids}} for ids in ([2, 5, 6, 7], [9], list(range(4, 40)))]
 PUNCTUATION = {"token_ids": {"ids": [67, 69, 70]}}  # whose vectors a document leaves out
-HALF, BYTES = {"dtype": pb.DTYPE_FLOAT16}, {"dtype": pb.DTYPE_INT8}
+HALF, BYTES, SIGNS = {"dtype": pb.DTYPE_FLOAT16}, {"dtype": pb.DTYPE_INT8}, {"dtype": pb.DTYPE_BINARY}
 RAW: dict[str, Any] = {"normalize": False}
 ENCODED = {
     "minilm": [
         *both("minilm", *outputs({}, {"dimensions": 7}, RAW, HALF, BYTES, {**RAW, **HALF, "dimensions": 33})),
+        *both("minilm", *outputs(SIGNS, {**SIGNS, "dimensions": 33})),
         *both("minilm", {}, {"output": {"normalize": True}}, inputs=[*PAIRS, *IDS]),
     ],
     "labels": [
