@@ -22,6 +22,7 @@ RUN python3 -m venv /build-env && /build-env/bin/pip install "setuptools>=77" "p
 WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY csrc csrc
+COPY third_party third_party
 COPY loadgen loadgen
 COPY fastqps fastqps
 RUN /build-env/bin/pip wheel --no-build-isolation --no-deps --wheel-dir /wheels .

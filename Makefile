@@ -102,7 +102,7 @@ native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; S
 INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))
 .PHONY: $(INCLUDES)
 $(INCLUDES): %.includes: %.cpp
-	@$(CXX) $(FLAGS) -fsyntax-only $(if $(filter loadgen/%,$<),-I. -Iloadgen/csrc) -Icsrc \
+	@$(CXX) $(FLAGS) -fsyntax-only -I. $(if $(filter loadgen/%,$<),-Iloadgen/csrc) -Icsrc \
 	  $$($(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))') $<
 includes: $(INCLUDES) ## every C++ file compiles by itself, not only in its folder's unit; minutes
 
@@ -156,7 +156,7 @@ fuzz-tokenizer: ## 1,000,000 texts for each family against the package, 2,000 to
 		tests/tokenizers/test_tokenizer_files.py -k fuzz -m "nightly or not nightly"
 
 CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
-CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
+CXX_FILES = $(shell git ls-files '*.h' '*.cpp' ':!third_party')
 lint: setup ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdj
 PARTS := contract core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text/load text step step/encode step/decode step/cpu step/cpu/int8 step/cuda step/sim \
   transport/net transport/tls transport/framing transport/standard transport/rpc transport/http transport/calls transport/http1 transport/http2 transport/loop \
   h2client edge/upstream edge/messages edge service service/formats service/tables service/intake service/answers \
-  protocols protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/step
+  protocols protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/cohere protocols/step
 # A folder is one unit of compilation, since reading common headers takes most of the time. In these folders each file is
 # one, with the same code for other instructions.
 BY_FILE := step/cpu step/cpu/int8
@@ -22,7 +22,10 @@ UNITS := $(patsubst %,$(NATIVE)/%.o,$(filter-out $(BY_FILE),$(PARTS)))
 FILES := $(patsubst csrc/%.cpp,$(NATIVE)/%.o,$(foreach part,$(BY_FILE),$(wildcard csrc/$(part)/*.cpp)))
 LOADGEN_UNITS := $(NATIVE)/loadgen/csrc.o $(patsubst %,$(NATIVE)/loadgen/csrc/%.o,connection record server)
 
-$(NATIVE)/libfastqps.a: $(UNITS) $(FILES)
+# Vendored: third_party/README.md. Its version is here too, since the extensions' checksums cover this file: v1.1.
+ZMIJ := $(NATIVE)/third_party/zmij/zmij.o
+
+$(NATIVE)/libfastqps.a: $(UNITS) $(FILES) $(ZMIJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(NATIVE)/libloadgen.a: $(LOADGEN_UNITS)
@@ -41,6 +44,9 @@ $(UNITS): $(NATIVE)/%.o: $(NATIVE)/units/csrc/%.cpp $(NATIVE)/flags
 $(FILES): $(NATIVE)/%.o: csrc/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP -c $< -o $@
+$(ZMIJ): $(NATIVE)/%.o: %.cc $(NATIVE)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(FLAGS) -w -MMD -MP -c $< -o $@
 $(LOADGEN_UNITS): $(NATIVE)/%.o: $(NATIVE)/units/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -I. -Iloadgen/csrc -Icsrc -MMD -MP -c $< -o $@

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day perf includes clients witnesses tests static random rolls soak generation wheel docs arm64 sanitizers model fuzz stress mistakes)
+parts=(day perf includes clients witnesses tests static random rolls soak generation wheel docs arm64 sanitizers floats model fuzz stress mistakes)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
@@ -28,6 +28,7 @@ run() {
         arm64) make arm64 ;;
         sanitizers)
             make native-test SAN=address && make native-test SAN=undefined && make native-test SAN=thread ;;
+        floats) make build/native/test_json && FASTQPS_FLOATS_EVERY=1 build/native/test_json test_floats ;;
         model) make model-full ;;
         fuzz) make fuzz-wire && make fuzz-tokenizer && make fuzz-native && make fuzz-control ;;
         stress) make stress ;;

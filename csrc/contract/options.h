@@ -143,7 +143,7 @@ inline constexpr std::tuple kGenerateOptions{
 };
 
 inline constexpr std::tuple kOutputOptions{
-    Option{"output.dtype", 1, &OutputOptions::dtype, 0, Range{3}},
+    Option{"output.dtype", 1, &OutputOptions::dtype, 0, Range{6}},
     Option{"output.dimensions", 2, &OutputOptions::dimensions, kZeroIsAbsent | kByName},
     Option{"output.normalize", 3, &OutputOptions::normalize, kOptional | kByName},
     Option{"output.top_labels", 4, &OutputOptions::top_labels, kZeroIsAbsent},

@@ -12,7 +12,15 @@
 
 namespace fastqps {
 
-enum class DType : i32 { kUnspecified = 0, kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };
+enum class DType : i32 {
+  kUnspecified = 0,
+  kFloat32 = 1,
+  kFloat16 = 2,
+  kInt8 = 3,
+  kUint8 = 4,
+  kBinary = 5,
+  kUbinary = 6
+};
 enum class FinishReason : i32 { kUnspecified = 0, kStop = 1, kLength = 2 };
 
 // Either `values` (float32) or `raw` (any other dtype, little-endian). Of Output::kMulti, one vector after the other.

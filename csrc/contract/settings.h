@@ -19,6 +19,8 @@ struct DoorSettings {
   u32 max_tokenize_bytes = 2 << 20;  // of texts to tokenize, and of ids to decode
   u32 max_request_items = 2048;
   u32 max_stream_inflight = 1024;
+  std::vector<std::pair<std::string, u32>> aliases{};         // more names of models, by their numbers
+  bool any_model_name = false;                                // of the only model, whatever a request calls it
   bool cors = false;                                          // pages of other sites may read answers of plain HTTP
   std::optional<bool> auto_truncate{};                        // none: as each API has it
   u64 default_timeout_ns = 10'000'000'000;                    // of a request that names none; 0: no limit
@@ -30,6 +32,7 @@ struct DoorSettings {
   std::vector<std::pair<std::string, u32>> tenant_weights{};  // by name; 1 of all others
   bool rerun = true;
   bool load_reports = false;            // in the trailers of answers
+  double access_log = 0;                // share of calls that have a line in the log
   std::optional<double> trace_ratio{};  // share of calls to trace if the client has not decided; none: no tracing
 
   static constexpr auto kFields = std::tuple{std::pair{"listener_fd", &DoorSettings::listener_fd},
@@ -39,6 +42,8 @@ struct DoorSettings {
                                              std::pair{"max_tokenize_bytes", &DoorSettings::max_tokenize_bytes},
                                              std::pair{"max_request_items", &DoorSettings::max_request_items},
                                              std::pair{"max_stream_inflight", &DoorSettings::max_stream_inflight},
+                                             std::pair{"aliases", &DoorSettings::aliases},
+                                             std::pair{"any_model_name", &DoorSettings::any_model_name},
                                              std::pair{"cors", &DoorSettings::cors},
                                              std::pair{"auto_truncate", &DoorSettings::auto_truncate},
                                              std::pair{"default_timeout_ns", &DoorSettings::default_timeout_ns},
@@ -50,6 +55,7 @@ struct DoorSettings {
                                              std::pair{"tenant_weights", &DoorSettings::tenant_weights},
                                              std::pair{"rerun", &DoorSettings::rerun},
                                              std::pair{"load_reports", &DoorSettings::load_reports},
+                                             std::pair{"access_log", &DoorSettings::access_log},
                                              std::pair{"trace_ratio", &DoorSettings::trace_ratio}};
 };
 

@@ -30,9 +30,10 @@ u32 timeout_of(u64 deadline_ns, u64 now_ns) {
 bool has_form(const Route& route, const StepRow& answer, u32 n_tokens, const Slot& slot) {
   const u32 n = answer.n_values;
   const bool raw = Answer(answer.kind) == Answer::kRaw;
-  if (answer.kind > u32(Answer::kRefusal) || answer.dtype > 3 || raw != (answer.dtype > 1)) return false;
+  if (answer.kind > u32(Answer::kRefusal) || answer.dtype > 6 || raw != (answer.dtype > 1)) return false;
   const bool vector = raw || Answer(answer.kind) == Answer::kFloats;
-  const u32 width = slot.dimensions ? std::min(slot.dimensions, route.dimensions) : route.dimensions;
+  const u32 dimensions = slot.dimensions ? std::min(slot.dimensions, route.dimensions) : route.dimensions;
+  const u64 width = row_values(u8(answer.dtype), dimensions);
   const TaskTraits& task = traits(route.task);
   switch (task.form) {
     case AnswerForm::kVector:

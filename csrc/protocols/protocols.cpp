@@ -1,5 +1,6 @@
 #include "protocols/protocols.h"
 
+#include "protocols/cohere/embed.h"
 #include "protocols/oip/open_inference.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
@@ -25,6 +26,11 @@ void add_open_inference(Methods& m) {
     m.post(path, infer, kModelInfer);
 }
 
+void add_cohere(Methods& m) {
+  auto& embed = m.items(m.make<EmbedTextsReader>(m.routes, m.path.items_max), kEmbedTextsWriter, kEmbeddings);
+  for (const char* path : {"/v1/embed", "/v2/embed"}) m.post(path, embed, kEmbeddings, write_rerank_error);
+}
+
 void add_rerank(Methods& m) {
   auto& rerank = m.items(m.make<DocumentsReader>(m.routes, m.path.items_max), kDocumentsWriter, kRerank);
   for (const char* path : {"/v1/rerank", "/v2/rerank"}) m.post(path, rerank, kRerank, write_rerank_error);
@@ -39,14 +45,17 @@ void add_openai(Methods& m) {
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
 }
 
-// Info, Tokenize, and the methods that no model has are rare calls (fastqps/frontdoor/text_embeddings.py).
+// Info and Tokenize are rare calls (fastqps/frontdoor/text_embeddings.py).
 void add_tei_rpcs(Methods& m) {
-  auto &embed = m.make<EmbedReader>(m.routes, false), &sparse = m.make<EmbedReader>(m.routes, true);
+  auto &embed = m.make<EmbedReader>(m.routes), &sparse = m.make<EmbedReader>(m.routes, Task::kEmbedSparse),
+       &all = m.make<EmbedReader>(m.routes, Task::kEmbedMulti);
   auto &predict = m.make<PredictReader>(m.routes, false), &pair = m.make<PredictReader>(m.routes, true);
   m.unary("/tei.v1.Embed/Embed", embed, kEmbedWriter, kTeiEmbed);
   m.stream("/tei.v1.Embed/EmbedStream", embed, kEmbedWriter, kTeiEmbed, GroupKind::kInOrder);
   m.unary("/tei.v1.Embed/EmbedSparse", sparse, kSparseWriter, kTeiEmbed);
   m.stream("/tei.v1.Embed/EmbedSparseStream", sparse, kSparseWriter, kTeiEmbed, GroupKind::kInOrder);
+  m.unary("/tei.v1.Embed/EmbedAll", all, kTokenVectorsWriter, kTeiEmbed);
+  m.stream("/tei.v1.Embed/EmbedAllStream", all, kTokenVectorsWriter, kTeiEmbed, GroupKind::kInOrder);
   m.unary("/tei.v1.Predict/Predict", predict, kPredictWriter, kTeiPredict);
   m.unary("/tei.v1.Predict/PredictPair", pair, kPredictWriter, kTeiPredict);
   m.stream("/tei.v1.Predict/PredictStream", predict, kPredictWriter, kTeiPredict, GroupKind::kInOrder);
@@ -65,6 +74,8 @@ void add_tei_routes(Methods& m) {
   auto& embed = m.items(m.make<EmbedJsonReader>(m.routes, items_max), kEmbedJsonWriter, kTeiEmbed);
   auto& sparse =
       m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse), kSparseJsonWriter, kTeiEmbed);
+  auto& all = m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_all), kTokenVectorsJsonWriter,
+                      kTeiEmbed);
   auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
   auto& predict = m.items(m.make<PredictJsonReader>(m.routes, items_max), kPredictJsonWriter, kTeiPredict);
   auto& rerank = m.items(m.make<RerankJsonReader>(m.routes, items_max), kRerankJsonWriter, kTeiRerank);
@@ -76,7 +87,7 @@ void add_tei_routes(Methods& m) {
   post("/", by_model, kOther);
   post("/invocations", by_model, kOther);  // SageMaker's name of it
   post("/embed_sparse", sparse, kTeiEmbed);
-  post("/embed_all", m.make<UnservedMethod>(m.path), kTeiEmbed);
+  post("/embed_all", all, kTeiEmbed);
 }
 
 void add_tei(Methods& m) {
@@ -95,6 +106,7 @@ struct ProtocolRow {
 };
 constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
                                       {"rerank", add_rerank, write_rerank_error},
+                                      {"cohere", add_cohere, write_rerank_error},
                                       {"openai", add_openai, write_openai_error},
                                       {"tei", add_tei, write_tei_error},
                                       {"step", add_steps}};

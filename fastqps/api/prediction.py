@@ -6,7 +6,7 @@ of any other shape goes through the runtime.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -320,9 +320,12 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
         prediction.sparse = _sparse(message.sparse)
     elif message.HasField("multi"):
         values = _vector(message.multi)
-        if not message.multi.dimensions or values.size % message.multi.dimensions:
+        size = message.multi.dimensions
+        if message.multi.dtype in (pb.DTYPE_BINARY, pb.DTYPE_UBINARY):
+            size = (size + 7) // 8
+        if not size or values.size % size:
             raise errors.Internal(f"the server's {values.size} numbers are no vectors of {message.multi.dimensions}")
-        prediction.multi = values.reshape(-1, message.multi.dimensions)
+        prediction.multi = values.reshape(-1, size)
     else:
         raise errors.Internal("the server's answer holds no output that this client knows")
     _set_extras(prediction, message)
@@ -381,5 +384,9 @@ def _vector(embedding: pb.Embedding | pb.MultiVector) -> Vector:
             return np.frombuffer(raw, "<f2").astype(np.float32)
         case pb.DTYPE_INT8 if not embedding.values:
             return np.frombuffer(raw, np.int8).astype(np.float32) / np.float32(127)
+        case pb.DTYPE_UINT8 if not embedding.values:
+            return (np.frombuffer(raw, np.uint8).astype(np.float32) - np.float32(128)) / np.float32(127)
+        case pb.DTYPE_BINARY | pb.DTYPE_UBINARY if not embedding.values:  # packed, as the request wants it
+            return cast(Vector, np.frombuffer(raw, np.int8 if embedding.dtype == pb.DTYPE_BINARY else np.uint8))
     counts = f"{len(embedding.values)} numbers and {len(raw)} bytes"
     raise errors.Internal(f"the server answered {counts} in dtype {embedding.dtype}, which this client cannot read")

@@ -13,7 +13,7 @@ from ..v1 import predict_pb2 as pb
 Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
 
 Priority = Literal["low", "normal", "high"]
-DType = Literal["float32", "float16", "int8"]
+DType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
 Aggregation = Literal["none", "simple", "first", "average", "max"]
 
 _Enum = TypeVar("_Enum")
@@ -27,7 +27,14 @@ _AGGREGATIONS = {
     "average": pb.AGGREGATION_AVERAGE,
     "max": pb.AGGREGATION_MAX,
 }
-_DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
+_DTYPES = {
+    "float32": pb.DTYPE_FLOAT32,
+    "float16": pb.DTYPE_FLOAT16,
+    "int8": pb.DTYPE_INT8,
+    "uint8": pb.DTYPE_UINT8,
+    "binary": pb.DTYPE_BINARY,
+    "ubinary": pb.DTYPE_UBINARY,
+}
 
 _GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
 _COUNTS = ("max_tokens", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
@@ -102,8 +109,10 @@ class Options(GenerateOptions, total=False):
     ]
     dtype: Annotated[
         DType,
-        'Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from '
-        "-1 to 1 only: of an embedding that is not normalized it is refused. Default: float32.",
+        'Number format in which an embedding travels. It arrives as float32; "binary" and "ubinary" arrive as int8 '
+        'and uint8, eight signs to a number, as quantize_embeddings of sentence-transformers makes them. "int8" and '
+        '"uint8" hold values from -1 to 1 only: of an embedding that is not normalized they are refused. '
+        "Default: float32.",
     ]
     dimensions: Annotated[int, "Keep only so many leading dimensions of an embedding, at least 1. Default: all."]
     normalize: Annotated[bool, "Scale an embedding to length 1. Default: as the model says."]

@@ -30,6 +30,10 @@ class ArgumentParser(argparse.ArgumentParser):
             self._chosen(options)._refuse(unknown[0].partition("=")[0])
         return options
 
+    def needs_value(self) -> dict[str, bool]:
+        """All flags, and whether a value must follow each."""
+        return {flag: action.nargs is None for action in self._actions for flag in action.option_strings}
+
     def _chosen(self, options: argparse.Namespace) -> ArgumentParser:
         """The parser of the command, and of the command within it, that ``options`` names."""
         for action in self._actions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import threading
@@ -13,8 +14,7 @@ from fastqps.config import Loaded, decide, load
 from fastqps.config.document import effective_toml
 from fastqps.config.sources import PLATFORM_PORTS
 from fastqps.errors import OK
-
-STDERR = 2
+from fastqps.terminal import as_json, say, say_to
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +35,8 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _end)
     options.model = [*options.models, *(options.model or ())] or None
     loaded = load(given_settings(options), os.environ, options.config)
+    if loaded.config.log_format == "json":
+        say_to(as_json)
     config = decide(loaded.config)
     if options.print_config:
         print(effective_toml(Loaded(config, loaded.origin)), end="")
@@ -50,7 +52,8 @@ def _end(number: int, frame: FrameType | None) -> None:
     if number in signal.pthread_sigmask(signal.SIG_BLOCK, ()):  # another thread has let it in: it waits on this one
         signal.pthread_kill(threading.get_ident(), number)
         return
-    os.write(STDERR, b"fastqps: SIGTERM: ended before anything was served\n")
+    with contextlib.suppress(RuntimeError):  # the line that it has interrupted
+        say("fastqps: SIGTERM: ended before anything was served")
     os._exit(OK)
 
 

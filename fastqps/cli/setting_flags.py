@@ -35,8 +35,8 @@ def add_setting(group: argparse._ActionsContainer, setting: Setting) -> None:
     default = f"auto: {meaning.auto}" if meaning.auto else setting.format(setting.default) or "none"
     help = f"{meaning.help} (default: {default})".replace("%", "%%")
     flag = f"--{setting.key}"
-    if meaning.kind == "switch":
-        group.add_argument(flag, nargs="?", const="on", metavar="on|off", help=help)
+    if meaning.kind == "switch" or "on" in meaning.choices:
+        group.add_argument(flag, nargs="?", const="on", metavar="|".join(meaning.choices or ("on", "off")), help=help)
     elif meaning.kind == "texts":
         group.add_argument(flag, action="append", metavar=meaning.metavar, help=help)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from fastqps.config.edge import DISPATCHERS_CORES, MESSAGE_ITEMS, REMOTE, check_edge
-from fastqps.config.settings import Config
+from fastqps.config.settings import OFF, Config
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.errors import ConfigError
 from fastqps.host import machine
@@ -28,12 +28,17 @@ def decide(config: Config) -> Config:
     Raises ``ModelError`` for a model that cannot be downloaded, ``ConfigError``, and ``DeviceError`` for a device that
     this version does not have.
     """
+    from fastqps.models.names import explicit  # here: not every command needs it
+
     device, devices = _device(config)
     check_edge(config, device)
     remote = device == REMOTE
-    models = config.model or _default_model()
+    models = tuple(map(explicit, config.model or _default_model()))
+    config = dataclasses.replace(config, adapter=tuple(map(explicit, config.adapter)))
     if len(models) > MODELS_MAX:
         raise ConfigError(f"--model: {len(models)} models; at most {MODELS_MAX} can be served")
+    if config.any_model_name and len(models) > 1:
+        raise ConfigError(f"--any-model-name is for a server of one model; this one has {len(models)}")
     cores = machine.usable_cores(len(server_cpus(config)))
     modelled = device.startswith("sim:")
     gpu = device.startswith("cuda")
@@ -71,6 +76,7 @@ def decide(config: Config) -> Config:
     return dataclasses.replace(
         config,
         model=models,
+        http_port=OFF if 0 != config.port == config.http_port else config.http_port,  # both speak HTTP
         device=device,
         frontdoors=config.frontdoors or min(32, max(1, doors)),
         dispatchers=dispatchers,

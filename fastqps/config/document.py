@@ -18,7 +18,7 @@ from fastqps.config.sources import Loaded
 _KEYS: dict[str, str] = {
     "Common": "model adapter device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
     "max-output-tokens dtype quantization",
-    "Models of the hub": "hub-offline",
+    "Names of models": "any-model-name hub-offline",
     "Edge": "upstream upstream-tls-ca upstream-tls-cert upstream-tls-key upstream-token-file",
     "Batching and memory": "max-batch-tokens max-batch-delay max-step-time max-running slots prefix async-steps "
     "share-weights kernels",
@@ -28,6 +28,7 @@ _KEYS: dict[str, str] = {
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
     "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host cors",
     "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
+    "Log": "log-level log-format access-log",
     "Processes": "frontdoors pin mps",
 }
 _NAMES_FILES = ("FILE", "DIR", "NAME_OR_DIR")  # the metavars of such settings
@@ -131,8 +132,9 @@ def _absolute(setting: Setting, value: Any) -> Any:
 def _named(text: str) -> str:
     """PATH, NAME=PATH, or the name of a packaged model or of one at the hub."""
     from fastqps.models.hub import is_hub
-    from fastqps.models.names import PACKAGED  # it reads checkpoints, which few commands do
+    from fastqps.models.names import PACKAGED, explicit  # it reads checkpoints, which few commands do
 
+    text = explicit(text)
     name, equals, path = text.partition("=") if "=" in text else ("", "", text)
     return f"{name}{equals}{path if path in PACKAGED or is_hub(path) else os.path.abspath(Path(path).expanduser())}"
 

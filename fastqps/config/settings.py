@@ -47,16 +47,23 @@ class Config:
     model: tuple[str, ...] = _setting(
         (),
         "texts",
-        "Model to serve: minilm, grammar, a checkpoint directory, hub:OWNER/NAME@REVISION of the Hugging Face hub, or "
-        "NAME= and one of these. Repeat the flag for more; in the environment separate with commas. The first is the "
-        "default model of requests that name none. See docs/getting-models.md.",
+        "Model to serve: minilm, grammar, a checkpoint directory, OWNER/NAME@REVISION of the Hugging Face hub (hub: in "
+        "front says so even where there is such a folder), or NAME= and one of these; NAME,ALIAS= gives it more names. "
+        "Repeat the flag for more; in the environment, where there are no aliases, separate with commas. The first is "
+        "the default model of requests that name none. See docs/getting-models.md.",
         auto="minilm, if its weights are installed",
         metavar="NAME_OR_DIR",
+    )
+    any_model_name: bool = _setting(
+        False,
+        "switch",
+        "Answer requests for a model that is not served by the only one that is, as text-embeddings-inference does.",
+        door=True,
     )
     adapter: tuple[str, ...] = _setting(
         (),
         "texts",
-        "LoRA adapter of PEFT, a directory or hub:OWNER/NAME@REVISION, that is merged into the model's weights. "
+        "LoRA adapter of PEFT, a directory or OWNER/NAME@REVISION of the hub, that is merged into the model's weights. "
         "NAME=DIR is for one of several models; repeat the flag for more. See docs/getting-models.md.",
         metavar="DIR",
     )
@@ -470,6 +477,26 @@ class Config:
         most=3600 * 10**9,
         auto="four usual steps, 5ms at the least, beyond the one that every request may find running and "
         "`--max-batch-delay`",
+    )
+    log_level: str = _setting(
+        "info",
+        "text",
+        "Log events of this level and of more urgent ones. info includes the addresses of the start.",
+        choices=("error", "warning", "info"),
+    )
+    log_format: str = _setting(
+        "text",
+        "text",
+        "Form of the log on stderr. text: date, zone, level, process and event; on a terminal time, process and event. "
+        "json: one object a line. See docs/operations.md.",
+        choices=("text", "json"),
+    )
+    access_log: float = _setting(
+        0.0,
+        "ratio",
+        "Share of the calls for predictions that the log has a line of, at most 500 a second. No line has a text or a "
+        "token of a client. 0: none. See docs/operations.md.",
+        door=True,
     )
     otlp_endpoint: str = _setting(
         "",

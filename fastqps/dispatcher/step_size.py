@@ -26,7 +26,7 @@ from fastqps.runners.first_steps import usual_tokens
 from fastqps.runners.knee import GIVE_UP_S, Knee, find_knee, items_within
 from fastqps.runners.lane import Lane
 from fastqps.runners.timed_steps import TimedSteps
-from fastqps.terminal import say
+from fastqps.terminal import Level, say
 
 _GENERATES = "max-running auto"
 _ANSWERS = "max-batch-items auto"
@@ -91,7 +91,8 @@ def _within_step_time(
     if not fit:
         size, rate = rates[0]
         say(
-            f"{bound}: warning: a step of {size} takes {size / rate * settings.lanes * 1e3:.1f} ms, and none is shorter"
+            f"{bound}: a step of {size} takes {size / rate * settings.lanes * 1e3:.1f} ms, and none is shorter",
+            Level.WARNING,
         )
         fit = 1
     items = min(limits.items, fit)

@@ -23,7 +23,7 @@ from fastqps.files.documents import parse_json
 from fastqps.files.regular import read_regular
 from fastqps.host import machine
 from fastqps.models.files.deciding_files import shape_of
-from fastqps.terminal import say
+from fastqps.terminal import Level, say
 
 FORMAT = 4  # to be raised when something else is measured: older files are then ignored
 _BYTES_MAX = 1 << 20
@@ -76,7 +76,7 @@ def find(path: Path | None, where: Circumstances) -> Choice | None:
         return None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        say(f"step size: warning: {path} holds no choice that can be used ({why}); it is ignored")
+        say(f"step size: {path} holds no choice that can be used ({why}); it is ignored", Level.WARNING)
         return None
 
 
@@ -88,7 +88,7 @@ def store(path: Path | None, where: Circumstances, choice: Choice) -> None:
         _replace(path, json.dumps({"format": FORMAT, "where": asdict(where), "choice": asdict(choice)}))
     except OSError as error:
         why = f"{path}: {error.strerror}" if error.strerror else error
-        say(f"step size: warning: the choice cannot be stored ({why}); the next start measures again")
+        say(f"step size: the choice cannot be stored ({why}); the next start measures again", Level.WARNING)
         return
     say(f"step size: choice stored in {path}")
 
@@ -108,7 +108,7 @@ def measuring() -> Iterator[None]:
         try:
             stack.enter_context(alone("steps", "measuring for step size"))
         except DeviceError as error:
-            say(f"step size: warning: {error}; this process measures for itself")
+            say(f"step size: {error}; this process measures for itself", Level.WARNING)
         yield
 
 

@@ -115,7 +115,7 @@ def find(models: ServedModels, name: str, version: str = "") -> ServedModel:
     """The model that a request names. Raises ``CallFailed``."""
     model = models.find(name)
     if not model:
-        names = ", ".join(f"'{each.card.name}'" for each in models.all())
+        names = ", ".join(f"'{each}'" for each in models.names())
         raise CallFailed(StatusCode.NOT_FOUND, f"name: '{name[:100]}' is not served here; served: {names}")
     if version not in ("", model.card.version):
         raise CallFailed(

@@ -43,7 +43,7 @@ def main(settings: DoorSettings) -> NoReturn:
     with STARTUP.stage("tokenizers"):
         routes.load_served()
         routes.load_next()  # a generation that is warming up already
-    models = ServedModels(segment, routes.loaded, door.max_request_items, settings.repeatable)
+    models = ServedModels(segment, routes.loaded, door, settings.repeatable)
     tokenizer = DefaultTokenizer(models)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]

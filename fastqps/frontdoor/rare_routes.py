@@ -11,7 +11,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from fastqps.frontdoor.openapi.document import METRICS_PATH, PAGE_PATH, PATH, VERSION_PATH, document
-from fastqps.frontdoor.served import ServedModel, ServedModels
+from fastqps.frontdoor.served import ServedModels
 from fastqps.version import __version__
 
 JSON, TEXT, HTML = "application/json", "text/plain; charset=utf-8", "text/html; charset=utf-8"
@@ -58,15 +58,15 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
     """The table of the routes that belong to no protocol alone."""
     started = int(time.time())
 
-    def described(model: ServedModel) -> dict[str, object]:
-        return {"id": model.card.name, "object": "model", "created": started, "owned_by": "fastqps"}
+    def described(name: str) -> dict[str, object]:
+        return {"id": name, "object": "model", "created": started, "owned_by": "fastqps"}
 
     def list_models(_: Request) -> Response:
-        return json_response({"object": "list", "data": [described(model) for model in models.all()]})
+        return json_response({"object": "list", "data": [described(name) for name in models.names()]})
 
     def one_model(request: Request) -> Response:
-        if model := models.find(request.parameters[0]):
-            return json_response(described(model))
+        if models.find(request.parameters[0]):
+            return json_response(described(request.parameters[0]))
         message = f"model: {request.parameters[0][:200]!r} is not served; GET /v1/models lists what is"
         error = {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}
         return json_response({"error": error}, 404)

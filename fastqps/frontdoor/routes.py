@@ -12,7 +12,7 @@ from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.models.tokenizers.vocabulary import content_of
-from fastqps.terminal import say
+from fastqps.terminal import Level, say
 
 _NICE = 10
 _NONE = -1
@@ -51,7 +51,7 @@ class DoorRoutes:
                 self._load(route)
             except Exception as error:  # a file may raise anything in its parser
                 said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
-                say(f"model {found.name} is not reloaded: {said}")
+                say(f"model {found.name} is not reloaded: {said}", Level.WARNING)
                 self._segment.refuse_route(self._index, route, state.generation)
 
     def load_in_peace(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fastqps import _front
 from fastqps._core import GENERATIONS, ProcessStats, RouteView, Segment, Sizes
 from fastqps.models.card import ModelCard
 
@@ -27,13 +28,14 @@ class ServedModels:
     """The models of a server, as one of its front doors sees them. Any thread may call."""
 
     def __init__(
-        self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], items_max: int, repeatable: str
+        self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], door: _front.Door, repeatable: str
     ) -> None:
-        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``items_max``: most inputs of a
-        call. ``repeatable``: "all" models are, "static" ones, or "none"."""
+        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``repeatable``: "all" models
+        are, "static" ones, or "none"."""
         self._segment = segment
         self._loaded = loaded
-        self.items_max = items_max
+        self._door = door
+        self.items_max = door.max_request_items  # inputs of a call
         self._repeatable = repeatable
 
     @property
@@ -46,8 +48,13 @@ class ServedModels:
         return [self._model(index) for index in range(self._segment.sizes.models)]
 
     def find(self, name: str) -> ServedModel | None:
-        """The model of this name. An empty name is the default model."""
-        return next((model for model in self.all() if name in ("", model.card.name)), None)
+        """The model that a request means by this name."""
+        number = self._door.number_of(name)
+        return self._model(number) if number >= 0 else None
+
+    def names(self) -> list[str]:
+        """All names of all models, their own first."""
+        return [model.card.name for model in self.all()] + [name for name, _ in self._door.aliases]
 
     @property
     def sizes(self) -> Sizes:

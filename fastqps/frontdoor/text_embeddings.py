@@ -1,4 +1,4 @@
-"""The rare methods of tei.v1, text-embeddings-inference's gRPC API: Info, Tokenize, and those that no model here has.
+"""The rare methods of tei.v1, text-embeddings-inference's gRPC API: Info and Tokenize.
 
 They concern the default model, because the API has no model names.
 """
@@ -15,12 +15,6 @@ from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModels
 from fastqps.models.card import ModelCard
-
-_NO_TOKEN_EMBEDDINGS = "call Embed, or Predict where the model makes a vector of each token"
-_UNSERVED = {
-    "EmbedAll": (True, _NO_TOKEN_EMBEDDINGS),
-    "EmbedAllStream": (False, _NO_TOKEN_EMBEDDINGS),
-}
 
 
 def methods(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> list[RareMethod]:
@@ -48,10 +42,7 @@ def methods(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> li
     for name, unary in (("Decode", True), ("DecodeStream", False)):
         path = f"/tei.v1.Tokenize/{name}"
         served.append(_rare(path, "DecodeRequest", "DecodeResponse", decode, unary=unary, slow=True))
-    unserved = [
-        RareMethod(f"/tei.v1.Embed/{name}", unary, _unserved(name, why)) for name, (unary, why) in _UNSERVED.items()
-    ]
-    return served + unserved
+    return served
 
 
 def _rare(
@@ -75,13 +66,6 @@ def _rare(
         return bytes(response.SerializeToString())
 
     return RareMethod(path, unary, call, slow)
-
-
-def _unserved(name: str, why: str) -> Callable[[bytes], bytes]:
-    def refuse(_: bytes) -> bytes:
-        raise CallFailed(StatusCode.UNIMPLEMENTED, f"{name} is not served here: {why}")
-
-    return refuse
 
 
 def model_type(card: ModelCard) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
-from fastqps.errors import ModelError
+from fastqps.errors import ConfigError, ModelError
 from fastqps.models import hub
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG
 from fastqps.models.adapters.base import refuse_adapter
@@ -38,9 +39,41 @@ def _is_checkpoint(path: Path) -> bool:
     return (path / "weights").is_dir() and (path / "tokenizers").is_dir()  # WordLlama's
 
 
+def explicit(text: str) -> str:
+    """A value of --model or --adapter, written so that it stays what it is now: OWNER/NAME is a folder, or where there
+    is none a repository of the hub."""
+    names, equals, place = text.partition("=") if "=" in text else ("", "", text)
+    if hub.may_be_repository(place):
+        place = f"./{place}" if Path(place).exists() else hub.PREFIX + place
+    return f"{names}{equals}{place}"
+
+
+def names_of(model: str) -> tuple[list[str], str]:
+    """(the names under which a value of --model is served, the first of which is its own; what is served).
+
+    A model of the hub that has no NAME= is served as NAME and as OWNER/NAME. Raises ``ModelError`` or ``ConfigError``.
+    """
+    names, equals, place = model.partition("=")
+    if equals and place and all(found := [name.strip() for name in names.split(",")]):
+        return found, place
+    if equals:
+        raise ConfigError(f"--model {model!r}: write NAME=DIR, or NAME,ALIAS=DIR")
+    place = explicit(model)
+    if hub.is_hub(place):
+        reference = hub.parse_reference(place)
+        return list(dict.fromkeys((reference.name, reference.repository))), place
+    return [resolve(place)[0]], place
+
+
+def aliases(models: Sequence[str]) -> dict[str, int]:
+    """The names that values of --model have beside their own, and the number of each one's model."""
+    return {name: number for number, model in enumerate(models) for name in names_of(model)[0][1:]}
+
+
 def resolve(name_or_dir: str) -> tuple[str, Path]:
-    """(served name, checkpoint directory) for a known name, a directory or hub:OWNER/NAME, which is downloaded unless
-    this process has done so; ``ModelError`` if it is none of them."""
+    """(served name, checkpoint directory) for a known name, a directory, or OWNER/NAME of the hub, which is downloaded
+    unless this process has done so; ``ModelError`` if it is none of them."""
+    name_or_dir = explicit(name_or_dir)
     if name_or_dir in PACKAGED:
         path = packaged(name_or_dir)
         if path is None:
@@ -62,7 +95,8 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
 
 
 def resolve_adapter(text: str) -> Path:
-    """The directory of an adapter, given by itself or as hub:OWNER/NAME; ``ModelError`` if it holds none."""
+    """The directory of an adapter, given by itself or as OWNER/NAME of the hub; ``ModelError`` if it holds none."""
+    text = explicit(text)
     if hub.is_hub(text):
         return hub.fetched(text, adapter=True)
     path = Path(text).expanduser()

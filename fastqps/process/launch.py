@@ -16,12 +16,13 @@ from fastqps.errors import FAILURE, OK, FastqpsError, lack_of_memory
 from fastqps.process.children import LEAVE, Settings, read_settings
 from fastqps.process.prctl import die_with_parent
 from fastqps.process.startup import STARTUP
-from fastqps.terminal import say
+from fastqps.terminal import Level, say, say_to, to_supervisor
 
 
 def main(argv: list[str]) -> int:
     """Runs one child; its exit code."""
     module, text = argv
+    say_to(to_supervisor)
     settings: Settings = read_settings(text)
     die_with_parent(settings.parent_pid)
     # Only the supervisor ends its children. A service manager that signals all processes addresses the whole server.
@@ -38,13 +39,13 @@ def main(argv: list[str]) -> int:
         STARTUP.so_far("imports")
         return int(role.main(settings))
     except FastqpsError as error:
-        say(error)
+        say(error, Level.ERROR)
         return error.exit_code
     except Exception as failure:
         reason = stale(failure) or lack_of_memory(failure)
         if reason is None:
             raise
-        say(reason)
+        say(reason, Level.ERROR)
         return FAILURE
 
 

@@ -43,6 +43,7 @@ class ServerProcess:
     ) -> None:
         pinned = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
         serve = [sys.executable, "-m", "fastqps", "serve", "--port", "0", "--http-port", "off", "--admin-port", "0"]
+        serve += ["--log-format", "text", "--log-level", "info"]  # its line "ready" is read
         self.command = [*prefix, *pinned, *serve, *flags]
         self.address = ""  # HOST:PORT of gRPC
         self.http = ""  # HOST:PORT of plain HTTP, which needs the flags --http-port 0

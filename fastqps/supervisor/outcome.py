@@ -50,7 +50,7 @@ class Outcome:
     def fail(self, code: int, message: str) -> None:
         """Ends the server with ``code``; the first failure counts."""
         if not self._failed.done():
-            self._log.event("supervisor", message)
+            self._log.error(message)
             self._failed.set_result(code)
 
     def watch(self, task: asyncio.Task[Any]) -> None:
@@ -72,18 +72,18 @@ class Outcome:
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self.leaving.is_set():
-            self._log.event("supervisor", f"{number.name} again: stopping at once")
+            self._log.info(f"{number.name} again: stopping at once")
             self.hurry.set()
         else:
-            self._log.event("supervisor", number.name)
+            self._log.info(number.name)
             self.leaving.set()
 
     def _on_hangup(self, terminal: Terminal, nohup: bool, reload: Callable[[], None]) -> None:
         if not terminal.lost():
-            self._log.event("supervisor", "SIGHUP")
+            self._log.info("SIGHUP")
             reload()
         elif nohup:
-            self._log.event("supervisor", "the terminal is gone")
+            self._log.info("the terminal is gone")
         else:  # otherwise the signal would end this process without a drain
             self._on_signal(signal.SIGHUP)
 

@@ -19,7 +19,7 @@ from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.hub import fetch, is_hub
-from fastqps.models.names import resolve
+from fastqps.models.names import names_of
 from fastqps.supervisor.model_options import adapters_of, check_used, prefix_of, read_prefixes
 from fastqps.supervisor.placement import Cpus, Placement, dispatchers_on_cpu, pinned, unpinned
 from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
@@ -216,7 +216,8 @@ def read_cards(config: Config) -> tuple[ModelCard, ...]:
     """Reads the cards of all models. Raises ``ModelError`` or ``ConfigError``."""
     named = named_models(config)
     names = [name for name, _ in named]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    every = [name for model in config.model for name in names_of(model)[0]]
+    if twice := next((name for name in every if every.count(name) > 1), None):
         raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
     prefixes = read_prefixes(config.prefix, names)
     adapters = adapters_of(config.adapter, names)
@@ -227,7 +228,7 @@ def read_cards(config: Config) -> tuple[ModelCard, ...]:
 
 def named_models(config: Config) -> list[tuple[str, str]]:
     """(name, directory or known name) of each model, as the user wrote it."""
-    return [_split(model) for model in config.model]
+    return [(names[0], place) for names, place in map(names_of, config.model)]
 
 
 def read_card(name: str, path: str, config: Config) -> ModelCard:
@@ -269,16 +270,6 @@ def _card(name: str, path: str, config: Config, prefix: str, adapter: str) -> Mo
 def _flag(key: str, config: Config) -> str:
     value = getattr(config, key)
     return f"--{key.replace('_', '-')}" + (f" {value}" if isinstance(value, int) else "")
-
-
-def _split(model: str) -> tuple[str, str]:
-    """Splits the value of --model into (name, directory or known name)."""
-    name, equals, path = model.partition("=")
-    if not equals:
-        return resolve(model)[0], model
-    if not name or not path:
-        raise ConfigError(f"--model {model!r}: write NAME=DIR")
-    return name, path
 
 
 def _threads(cpus: int, lanes: int, placement: Placement) -> int:

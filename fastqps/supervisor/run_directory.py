@@ -60,7 +60,7 @@ class RunDirectory:
                     pids = kill_mps(path)
                     shutil.rmtree(path, ignore_errors=True)
                     ended = f" and ended its MPS processes {', '.join(map(str, pids))}" if pids else ""
-                    self._log.event("supervisor", f"cleared {path}, which a killed server has left{ended}")
+                    self._log.info(f"cleared {path}, which a killed server has left{ended}")
 
 
 def kill_mps(folder: Path) -> list[int]:

@@ -19,6 +19,9 @@ class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_FLOAT32: _ClassVar[DType]
     DTYPE_FLOAT16: _ClassVar[DType]
     DTYPE_INT8: _ClassVar[DType]
+    DTYPE_UINT8: _ClassVar[DType]
+    DTYPE_BINARY: _ClassVar[DType]
+    DTYPE_UBINARY: _ClassVar[DType]
 
 class Aggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -52,6 +55,9 @@ DTYPE_UNSPECIFIED: DType
 DTYPE_FLOAT32: DType
 DTYPE_FLOAT16: DType
 DTYPE_INT8: DType
+DTYPE_UINT8: DType
+DTYPE_BINARY: DType
+DTYPE_UBINARY: DType
 AGGREGATION_UNSPECIFIED: Aggregation
 AGGREGATION_NONE: Aggregation
 AGGREGATION_SIMPLE: Aggregation

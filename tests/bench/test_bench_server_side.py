@@ -166,9 +166,10 @@ def test_looks_of_a_run_that_is_cut_short() -> None:
     ("said", "reason"),
     [
         ("command was not ready; it said:\nfastqps: --slots 3 is too few", "--slots 3 is too few"),
-        ("09:03:43.902 supervisor: dispatcher 0 cannot start: no effect\n09:03:43.939 supervisor: stopped",
+        ("2026-11-27T09:03:43.902+00:00 ERROR supervisor: dispatcher 0 cannot start: no effect\n"
+         "2026-11-27T09:03:43.939+00:00 INFO supervisor: stopped",
          "dispatcher 0 cannot start: no effect"),
-        ("09:03:43.939 supervisor: stopped", "stopped"),
+        ("2026-11-27T09:03:43.939+00:00 INFO supervisor: stopped", "stopped"),
     ],
 )  # fmt: skip
 def test_a_server_that_does_not_start_is_reported_by_its_own_reason(

@@ -131,7 +131,7 @@ def test_the_others_of_a_server_follow_the_first_where_nothing_can_be_stored(
         thread.join()
     assert start(card, route) == 16
     assert found == [16] * 5 and measured.times == 1
-    assert capsys.readouterr().err.count("step size: warning: the choice cannot be stored (") == 1
+    assert capsys.readouterr().err.count("warning: step size: the choice cannot be stored (") == 1
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ MS = 1_000_000
         (
             {"max_step_time_ns": 2 * MS + 500_000},
             (1, 32),
-            ["2.5 ms: warning: a step of 1 takes 5.0 ms, and none is shorter", "2.5 ms: at most 1 items of 16 and 32 "],
+            ["2.5 ms: a step of 1 takes 5.0 ms, and none is shorter", "2.5 ms: at most 1 items of 16 and 32 "],
         ),
         (  # a limit that is set does not give way to the knee
             {"max_step_time_ns": 100 * MS, "choose_items": False},
@@ -212,7 +212,8 @@ def test_steps_stay_within_the_time_that_is_set(
     """The bound is applied to what was measured, so another one takes no other measurement and reuses no old choice."""
     card, route = load_card(str(model)), Route()
     assert limits(card, route, **changes) == limits(card, route, **changes) == StepLimits(*chosen)
-    found = [line for line in capsys.readouterr().err.splitlines() if line.startswith("max-step-time: ")]
+    said = [line.removeprefix("warning: ") for line in capsys.readouterr().err.splitlines()]
+    found = [line for line in said if line.startswith("max-step-time: ")]
     assert len(found) == len(lines) and all(line[15:].startswith(text) for line, text in zip(found, lines, strict=True))
     without = {key: value for key, value in changes.items() if key == "lanes"}
     assert limits(card, **without) == StepLimits(16, 4096) and measured.times == 1

@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_used_is_one_warning_and_is_replaced(
     path.write_text(text, encoding="latin-1")
     assert find(path, WHERE) is None
     [warning] = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"step size: warning: {path} holds no choice that can be used (")
+    assert warning.startswith(f"warning: step size: {path} holds no choice that can be used (")
     assert re.search(reason, warning), warning
     store(path, WHERE, CHOICE)
     assert find(path, WHERE) == CHOICE
@@ -100,7 +100,7 @@ def test_what_cannot_be_stored_is_a_warning(
     store(path_of(path.parent, WHERE), WHERE, CHOICE)
     lines = capsys.readouterr().err.splitlines()
     for line, reason in zip(lines, ("No space left on device", "no folder"), strict=True):
-        assert line.startswith("step size: warning: the choice cannot be stored (") and reason in line
+        assert line.startswith("warning: step size: the choice cannot be stored (") and reason in line
         assert line.endswith("; the next start measures again")
 
 
@@ -112,7 +112,7 @@ def test_a_lock_that_cannot_be_had_is_a_warning(
     with stored_steps.measuring():
         pass
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("step size: warning: ") and line.endswith("; this process measures for itself")
+    assert line.startswith("warning: step size: ") and line.endswith("; this process measures for itself")
 
 
 def test_models_of_one_shape_share_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

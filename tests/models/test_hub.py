@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoints import write_checkpoint, write_sentence_modules
-from fake_hub import SIGNATURE, FakeHub, folder_files
+from fake_hub import SIGNATURE, FakeHub, folder_files, hub_of_this_process
 from huggingface_hub import constants
-from huggingface_hub.utils import _http
 
 import fastqps.models.hub.snapshot as fetching
 from fastqps.models import ModelError, hub, load_card
 from fastqps.models.hub import patience
+from fastqps.models.names import aliases, explicit, names_of
 
 pytestmark = pytest.mark.compute
 SHARDED = {"max_shard_size": "20KB"}
@@ -37,20 +38,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    found = FakeHub()
-    monkeypatch.setattr(constants, "ENDPOINT", found.url)
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", found.url + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.setattr(_http, "_HUB_ORIGINS", frozenset({_http._url_origin(found.url)}), raising=False)
-    monkeypatch.setattr(patience, "WAIT_S", 0.01)
-    monkeypatch.setattr(fetching, "_fetched", {})
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    yield found
-    found.close()
+    with hub_of_this_process(monkeypatch, tmp_path) as found:
+        yield found
 
 
 def blobs(fake: FakeHub) -> set[str]:
@@ -71,6 +60,27 @@ def test_only_what_is_served_is_downloaded_once(fake: FakeHub, model: Path, capf
     fake.requests.clear()
     assert load_card("hub:org/bert@" + commit) == card
     assert not fake.downloads(), "the cache has them"
+
+
+def test_a_name_is_a_folder_or_else_a_repository(
+    fake: FakeHub, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.repository("org/bert", model)
+    monkeypatch.chdir(tmp_path)
+    assert load_card("org/bert").path.startswith(constants.HF_HUB_CACHE)
+    for text, named in [
+        ("org/bert", (["bert", "org/bert"], "hub:org/bert")),
+        ("hub:org/bert@v1", (["bert", "org/bert"], "hub:org/bert@v1")),
+        ("a, b=org/bert@v1", (["a", "b"], "org/bert@v1")),
+        ("minilm", (["minilm"], "minilm")),
+    ]:
+        assert names_of(text) == named
+    shutil.copytree(model, tmp_path / "org/bert")
+    assert explicit("a,b=org/bert") == "a,b=./org/bert" and explicit("hub:org/bert") == "hub:org/bert"
+    assert load_card("org/bert").path == str(tmp_path / "org/bert")
+    for unchanged in ("./org/bert", "org/bert/", "/org/bert", "~/org", "../bert", "a/b/c", "org/a--b", "minilm", ""):
+        assert explicit(unchanged) == unchanged
+    assert aliases(["a,b=x", "hub:org/bert", "c=y"]) == {"b": 0, "org/bert": 1}
 
 
 def test_a_folder_is_found_however_it_is_written(fake: FakeHub, model: Path) -> None:
@@ -111,7 +121,7 @@ def test_offline_the_cache_is_served_as_far_as_it_is_whole(
     fake: FakeHub, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = fake.repository("org/bert", model).branches["main"]
-    with pytest.raises(ModelError, match=r"is not in .*offline nothing is downloaded"):
+    with pytest.raises(ModelError, match=r"is not in .*run: hf download org/bert --revision main$"):
         hub.fetch("hub:org/bert", offline=True)
     card = load_card("hub:org/bert")
     fake.requests.clear()
@@ -210,7 +220,7 @@ def test_no_signed_address_is_shown(fake: FakeHub, cause: type[Exception]) -> No
     def fail() -> None:
         raise cause(f"no way to https://me:secret@cdn/x{SIGNATURE} today")
 
-    with pytest.raises(ModelError, match=r"no way to https://cdn/x today") as refusal:
+    with pytest.raises(ModelError, match=r"no way to https://cdn/x today($|\).* run: hf download org/bert)") as refusal:
         patience.patiently(hub.parse_reference("hub:org/bert"), "x", fail)
     assert "secret" not in str(refusal.value)
 

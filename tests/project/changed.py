@@ -94,6 +94,7 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pyproject.toml": (("tests/package",), ()),
     "packages.apt": (("tests/k8s",), ()),
     "tools/": ((), ()),
+    "third_party/": ((), ("json",)),
     "docs/": (("tests/e2e/protocols/test_documented_commands.py",), ()),
     "README.md": (("tests/e2e/protocols/test_documented_commands.py",), ()),
     "tests/": ((), ()),

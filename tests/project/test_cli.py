@@ -33,6 +33,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["serve", "--max-batch-item=1"], "did you mean --max-batch-items?"),
         (["serve", "--port"], "expected one argument"),
         (["serve", "--port", "x"], "--port: 'x' is not a whole number"),
+        (["minilm", "grammar", "--any-model-name"], "--any-model-name is for a server of one model; this one has 2"),
         (["serve", "--address", "::"], "unknown argument --address (see: fastqps serve --help)"),
         (["serve", "minilm", "--port", "0", "qualm"], "unknown argument qualm (see: fastqps serve --help)"),
         (["top", "--json"], "unknown argument --json"),
@@ -89,6 +90,8 @@ def test_print_config(capsys: pytest.CaptureFixture[str]) -> None:
     found = tomllib.loads(capsys.readouterr().out)
     assert found["model"] == ["x=/y", "z"]
     assert (found["rerun"], found["port"], found["default-timeout"]) == (False, 0, "10s")
+    assert main(["serve", "--print-config", "--port=8000"]) == 0  # that of HTTP, which every port speaks
+    assert tomllib.loads(capsys.readouterr().out)["http-port"] == "off"
 
 
 def test_doctor() -> None:

@@ -44,6 +44,7 @@ OTHERS = {
     ("models/checkpoint.py", "of"): "Checkpoint.open",
     ("process/startup.py", "process_start_s"): "/proc",
     ("supervisor/gpu/mps.py", "_why"): "a log in a folder of this server's own",
+    ("supervisor/listener.py", "listen"): "no file: opens a Unix socket to its clients",
     ("supervisor/outcome.py", "_is_there"): "/dev/tty",
     ("supervisor/run_directory.py", "__init__"): "a lock in a folder of this server's own",
     ("supervisor/run_directory.py", "_lives"): "the lock of another server of this user",

@@ -24,14 +24,13 @@ OTHERS = {
     ("cli/predict.py", "run"): "a model's answer, as it was asked for",
     ("cli/predict.py", "_stream"): "a model's answer, as it was asked for",
     ("cli/serve.py", "run"): "the user's own settings",
-    ("cli/serve.py", "_end"): "constant text",
     ("config/document.py", "<module>"): "a page of the documentation",
     ("models/config_document.py", "<module>"): "a page of the documentation",
     ("models/hub/online.py", "shown"): "constant text",
     ("models/hub/online.py", "_show"): "through shown",
     ("supervisor/log.py", "_write"): "through shown",
     ("telemetry/top/plain.py", "follow"): "what fetch_counts has made fit for a terminal",
-    ("terminal.py", "say"): "the one place",
+    ("terminal.py", "_print"): "the one place",
 }
 FILES = {"supervisor/run_directory.py"}  # writes to files alone
 

@@ -20,6 +20,8 @@ from fastqps.process.credentials import Credentials, Vault, digest
 from fastqps.supervisor.credentials import watch as credential_watch
 from fastqps.supervisor.credentials.files import CredentialFiles, exposures, is_loopback
 from fastqps.supervisor.credentials.watch import CredentialWatch
+from fastqps.supervisor.log import Log
+from fastqps.terminal import Level
 
 TOKEN = "the-only-token-of-the-file"
 NO_THREAD = "no thread can be started: can't start new thread"
@@ -137,11 +139,11 @@ def test_a_door_is_told_what_changes() -> None:
     os.close(vault.fd)
 
 
-class Lines:
+class Lines(Log):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def event(self, role: str, text: str) -> None:
+    def event(self, process: str, text: str, level: Level = Level.INFO, **fields: Any) -> None:
         self.lines.append(text)
 
 

@@ -149,11 +149,11 @@ async def test_without_the_daemon(
     monkeypatch.setattr(sharing, "MpsDaemon", daemon)
     world = World("--device=cuda:0", "--dispatchers=2", f"--mps={mps}", programs=programs)
     if mps == "auto":
-        await world.until(lambda: world.log.count("warning: cuda:0: no MPS: "))
+        await world.until(lambda: world.log.count("supervisor: cuda:0: no MPS: "))
         world.programs.clear()
         await world.ready()
         assert world.log.count(f"{reason}; its dispatchers take turns on the GPU") == 1
-        world.order("warning: cuda:0: no MPS: ", " ready: ")
+        world.order("supervisor: cuda:0: no MPS: ", " ready: ")
     elif daemon is NoDaemon:
         with pytest.raises(sharing.DeviceError, match=f"--mps on: cuda:0: {reason}"):
             await world.ended()

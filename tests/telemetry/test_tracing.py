@@ -26,7 +26,7 @@ from fastqps.cli import main
 from fastqps.errors import ConfigError
 from fastqps.telemetry.tracing import Tracing, exporter, tracing
 from fastqps.telemetry.tracing.exporter import QUEUE_SPANS_MAX, Exporter, find_endpoint
-from fastqps.telemetry.tracing.spans import stages
+from fastqps.telemetry.tracing.records import stages
 from fastqps.v1 import predict_pb2, predict_pb2_grpc
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"

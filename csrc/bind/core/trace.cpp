@@ -46,6 +46,10 @@ void register_trace(py::module_& m) {
       .def_property_readonly(
           "state", [](const R& r) { return py::bytes(r.state, std::min<size_t>(r.state_bytes, kTraceStateBytes)); },
           "The client's tracestate.")
+      .def_property_readonly(
+          "has_spans", [](const R& r) { return (r.uses & kTraceSpans) != 0; }, "For the collector.")
+      .def_property_readonly(
+          "has_line", [](const R& r) { return (r.uses & kTraceLine) != 0; }, "For the access log.")
       .def_readonly("method", &R::method)
       .def_readonly("code", &R::code)
       .def_property_readonly("model", [](const R& r) { return known(r.model); })
@@ -62,6 +66,9 @@ void register_trace(py::module_& m) {
   m.def(
       "dropped_spans", [](const SegmentHandle& s, u32 door) { return ring_of(s, door).dropped_spans.load(kRelaxed); },
       "segment"_a, "door"_a, "Spans that found no room, in all incarnations of the door.");
+  m.def(
+      "dropped_lines", [](const SegmentHandle& s, u32 door) { return ring_of(s, door).dropped_lines.load(kRelaxed); },
+      "segment"_a, "door"_a, "The same of lines of the access log.");
 }
 
 }  // namespace fastqps::bind

@@ -49,13 +49,13 @@ class Door {
                            .internal = settings_.internal_fd,
                            .internal_peer = i32(getppid())},
         counters_,
-        transport::Reports{{&segment_.load(), settings_.load_reports},
-                           trace_source(segment_, index, settings_.trace_ratio)});
+        transport::Reports{{&segment_.load(), settings_.load_reports}, trace_source(segment_, index, settings_)});
     loop_->set_tenant_header(settings_.tenant_header);
     service_.set_loop(loop_.get(), &counters_);
   }
 
   const DoorSettings& settings() const { return settings_; }
+  i32 number_of(std::string_view model) { return service_.routes().number(model); }
 
   // card: JSON of the route's ModelCard.
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
@@ -240,9 +240,14 @@ class Door {
   }
   static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
 
-  static transport::TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
-    if (!ratio) return {.forwards = segment.sizes().upstreams > 0};
-    return {&segment.trace_ring(index), *ratio >= 1 ? ~u64(0) : u64(std::ldexp(*ratio, 64))};
+  static transport::TraceSource trace_source(const Segment& segment, u32 index, const DoorSettings& settings) {
+    const auto share = [](double ratio) { return ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64)); };
+    const bool spans = settings.trace_ratio.has_value(), lines = settings.access_log > 0;
+    return {.ring = spans || lines ? &segment.trace_ring(index) : nullptr,
+            .threshold = share(settings.trace_ratio.value_or(0)),
+            .forwards = !spans && segment.sizes().upstreams > 0,
+            .spans = spans,
+            .line_threshold = share(settings.access_log)};
   }
 
   const DoorSettings settings_;
@@ -289,6 +294,8 @@ PYBIND11_MODULE(_front, m) {
            "settings: JSON of what csrc/contract/settings.h lists, DoorSettings.native.")
       .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
       .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
+      .def_property_readonly("aliases", [](const Door& door) { return door.settings().aliases; })
+      .def("number_of", &Door::number_of, "model"_a, "The number of the model that has this name; -1: none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, py::kw_only(), "tokenizer"_a,
            "special_tokens"_a, "external"_a, "detokenizer"_a, "specials"_a, "card: ModelCard.to_json().")

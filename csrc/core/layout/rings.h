@@ -18,6 +18,7 @@ struct alignas(64) BusyRing {
 inline constexpr u32 kTraceEntries = 128;  // read five times a second; records without room are dropped and counted
 inline constexpr u16 kTraceUnknown = 0xffff;
 enum class TraceKind : u8 { kCall = 0, kItem = 1 };
+inline constexpr u8 kTraceSpans = 1, kTraceLine = 2;  // what becomes of a record: spans, a line of the access log
 struct TraceRecord {
   u8 trace_id[16];
   u8 parent_id[8];  // of the client's span, or of the call that this is an item of; all 0: of none
@@ -30,6 +31,7 @@ struct TraceRecord {
   TraceKind kind;
   u8 method;  // Rpc
   u8 code;    // gRPC's
+  u8 uses;    // kTraceSpans, kTraceLine; 0: an edge only passes the client's span on
   u16 state_bytes;
   char state[kTraceStateBytes];  // the client's tracestate
 };
@@ -38,6 +40,7 @@ struct TraceRecord {
 struct alignas(64) TraceRing {
   std::atomic<u64> tail;              // [D]
   std::atomic<u64> dropped_spans;     // [D] all incarnations
+  std::atomic<u64> dropped_lines;     // [D] the same of the access log
   alignas(64) std::atomic<u64> head;  // [S]
   TraceRecord record[kTraceEntries];  // [D] record i at i % kTraceEntries, before the tail says so
 };

@@ -81,7 +81,9 @@ constexpr bool labels_words(Aggregation aggregation) { return aggregation >= Agg
 inline constexpr u32 kNoOwnAnswer = u32(1) << 31;
 
 // The bytes of a number of a vector, by its fastqps.v1.DType.
-constexpr u64 value_bytes(u8 dtype) { return dtype == 2 ? 2 : dtype == 3 ? 1 : 4; }
+constexpr u64 value_bytes(u8 dtype) { return dtype == 2 ? 2 : dtype > 2 ? 1 : 4; }
+// How many of them a vector of so many dimensions has: of DTYPE_BINARY and DTYPE_UBINARY a byte for each eight.
+constexpr u64 row_values(u8 dtype, u64 dimensions) { return dtype > 4 ? (dimensions + 7) / 8 : dimensions; }
 
 // The bytes of an encoder's answer in a slot; 0: there is no such answer.
 constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
@@ -165,7 +167,7 @@ struct CallerContext {
 inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
   if (traits(route.task).form != AnswerForm::kVector) return answer_bytes(route.task, route.dimensions, n_tokens, 0);
   const u32 dimensions = slot.dimensions && slot.dimensions < route.dimensions ? slot.dimensions : route.dimensions;
-  return u64(n_tokens) * dimensions * value_bytes(slot.dtype);
+  return u64(n_tokens) * row_values(slot.dtype, dimensions) * value_bytes(slot.dtype);
 }
 
 // The cost of a request where the service is shared: its tokens, and those that it may generate; at least 1.

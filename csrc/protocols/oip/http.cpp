@@ -1,5 +1,6 @@
 // Inference over HTTP: requests and responses in JSON, with the contents of tensors in it or, by the protocol's binary
 // extension, behind it.
+#include "contract/quantize.h"
 #include "protocols/json/json_body.h"
 #include "protocols/oip/open_inference.h"
 #include "protocols/oip/output_tensors.h"
@@ -224,7 +225,7 @@ size_t data_room(const OutputTensor& tensor, Items items) {
   size_t room = 2;
   for (const ResponseView& item : items) {
     if (tensor.bit == kOutEmbedding) {
-      room += JsonWriter::floats_room(item.embedding.values.size());
+      room += JsonWriter::floats_room(item.embedding.values.size()) + JsonWriter::bytes_room(item.embedding.raw.size());
     } else if (tensor.bit == kOutScores) {
       room += JsonWriter::floats_room(tensor.shape[1]);
     } else {
@@ -241,7 +242,8 @@ void write_data(JsonWriter& out, const OutputTensor& tensor, Items items) {
   for (size_t i = 0; i < items.size(); i++) {
     if (i) out.raw(",");
     if (tensor.bit == kOutEmbedding) {
-      out.elements(items[i].embedding.values);
+      const EmbeddingView& e = items[i].embedding;
+      e.raw.empty() ? out.elements(e.values) : out.bytes(e.raw, is_signed(e.dtype));
     } else if (tensor.bit == kOutScores) {
       write_scores(items[i], scores);
       out.elements(scores);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "contract/quantize.h"
+
 namespace fastqps::protocols {
 
 namespace {
@@ -10,7 +12,8 @@ namespace {
 constexpr size_t kContextHead = 2;  // the sets of outputs
 
 std::string_view datatype(const EmbeddingView& embedding) {
-  return embedding.dtype == DType::kFloat16 ? "FP16" : embedding.dtype == DType::kInt8 ? "INT8" : "FP32";
+  if (embedding.dtype <= DType::kFloat32) return "FP32";
+  return embedding.dtype == DType::kFloat16 ? "FP16" : is_signed(embedding.dtype) ? "INT8" : "UINT8";
 }
 
 std::span<const u8> bytes_of(const EmbeddingView& e) {

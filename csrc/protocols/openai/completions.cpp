@@ -20,8 +20,9 @@ constexpr size_t kAround = 256;     // the constant parts of an answer, or of on
 constexpr std::string_view kDone = "data: [DONE]\n\n";
 constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
 
-// The answer's context: whether the usage is sent at the end of a stream, then its id and its time as they are written.
-constexpr size_t kUsageFlag = 0, kIdAndTime = 1;
+// The answer's context: whether the usage is sent at the end of a stream, a letter of IgnoredFields, then its id and
+// its time as they are written.
+constexpr size_t kUsageFlag = 0, kIgnoredLetter = 1, kIdAndTime = 2;
 
 // A token alone, which may be a part of a character. Empty: it has no text.
 std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
@@ -122,6 +123,7 @@ FieldError CompletionsReader::read(std::span<const u8> message, const transport:
   base_.generate.lowers_max_tokens = true;
   base_.generate.temperature = 1;
   stream_ = usage_ = false;
+  ignored_.clear();
   prompt_.clear();
   const FieldError error = body_.each_field(
       message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value, reason); });
@@ -130,9 +132,9 @@ FieldError CompletionsReader::read(std::span<const u8> message, const transport:
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
   char text[96];
-  const int bytes =
-      std::snprintf(text, sizeof text, R"(%c"id":"cmpl-%016llx%08llx","created":%lld)", usage_ ? 'u' : '-',
-                    (unsigned long long)now_ns(), (unsigned long long)made_++, (long long)std::time(nullptr));
+  const int bytes = std::snprintf(text, sizeof text, R"(%c%c"id":"cmpl-%016llx%08llx","created":%lld)",
+                                  usage_ ? 'u' : '-', ignored_.letter(), (unsigned long long)now_ns(),
+                                  (unsigned long long)made_++, (long long)std::time(nullptr));
   context_.assign(text, size_t(bytes));
   return {};
 }
@@ -145,7 +147,7 @@ FieldError CompletionsReader::item(u32 index, RequestView& view) {
 
 FieldError CompletionsReader::read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
   if (name == "prompt") return prompt_.read(value, reason);
-  if (value.is_null()) return {};
+  if (value.is_null() || ignored_.take(name, value)) return {};
   if (name == "stream_options") return read_stream_options(value, reason);
   if (name == "logprobs") return read_logprobs(option_value(value), reason);
   if (name == "stream")
@@ -227,6 +229,13 @@ class CompletionsWriter final : public service::AnswerWriter {
       out.raw("}\n\n");
     }
     return out.raw(kDone).end();
+  }
+  transport::HttpReply reply(const AnsweredCall& call, Items, size_t) const override {
+    return {.ignored = IgnoredFields::names(call.context[kIgnoredLetter])};
+  }
+  transport::HttpReply chunks_reply(const AnsweredCall& call) const override {
+    return {.type = transport::ContentType::kEventStream,
+            .ignored = IgnoredFields::names(call.context[kIgnoredLetter])};
   }
   const service::FieldNames* fields() const override { return &service::kCompletionsFields; }
 };

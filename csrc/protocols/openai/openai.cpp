@@ -1,7 +1,10 @@
 #include "protocols/openai/openai.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
+#include "contract/quantize.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {
@@ -20,6 +23,29 @@ FieldError read_common_field(std::string_view name, const JsonValue& element, Re
   if (const auto error = set_call_option(name, value, view)) return *error;
   if (const auto error = service::set_option(name, value, view, lists)) return *error;
   return unknown_field(name, lists);
+}
+
+namespace {
+constexpr std::string_view kIgnored[] = {"service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key"};
+}
+
+bool IgnoredFields::take(std::string_view name, const JsonValue& value) {
+  const auto* found = std::ranges::find(kIgnored, name);
+  if (found == std::end(kIgnored)) return false;
+  if (!value.is_null()) bits_ |= u8(1 << (found - kIgnored));
+  return true;
+}
+
+std::string_view IgnoredFields::names(char letter) {
+  constexpr size_t kSets = 1 << std::size(kIgnored);
+  static const auto all = [] {
+    std::array<std::string, kSets> sets;
+    for (size_t set = 0; set < kSets; set++)
+      for (size_t i = 0; i < std::size(kIgnored); i++)
+        if (set >> i & 1) sets[set].append(sets[set].empty() ? "" : ", ").append(kIgnored[i]);
+    return sets;
+  }();
+  return all[size_t(letter - '@') % kSets];
 }
 
 namespace {
@@ -66,37 +92,47 @@ using service::AnsweredCall;
 using transport::JsonWriter;
 using Items = std::span<const ResponseView>;
 
-size_t embeddings_room(const AnsweredCall& call, Items items) {
-  constexpr size_t kAround = 128;  // what stands around each vector, and around all
-  const bool base64 = call.context[0] == 'b';
-  size_t room = kAround + JsonWriter::string_room(call.model_version.size()) + 2 * JsonWriter::kIntegerBytes;
-  for (const ResponseView& item : items) {
-    const std::span<const float> values = item.embedding.values;
-    room += kAround + (base64 ? JsonWriter::base64_room(values.size_bytes()) : JsonWriter::floats_room(values.size()));
-  }
-  return room;
+// Of float32, or of a byte for each value or for eight.
+size_t vector_room(const EmbeddingView& e, bool base64) {
+  if (base64) return JsonWriter::base64_room(e.raw.size() + e.values.size_bytes());
+  return JsonWriter::floats_room(e.values.size()) + JsonWriter::bytes_room(e.raw.size()) + 2;
 }
 
-u8* write_embeddings(const AnsweredCall& call, Items items, u8* buffer) {
-  JsonWriter out(buffer);
-  u64 tokens = 0;
-  out.raw(R"({"object":"list","data":[)");
-  for (size_t i = 0; i < items.size(); i++) {
-    const std::span<const float> values = items[i].embedding.values;
-    out.raw(i ? R"(,{"object":"embedding","index":)" : R"({"object":"embedding","index":)").number(u64(i));
-    out.raw(R"(,"embedding":)");
-    if (call.context[0] == 'b') {
-      out.base64({reinterpret_cast<const u8*>(values.data()), values.size_bytes()});
-    } else {
-      out.floats(values);
-    }
-    out.raw("}");
-    if (items[i].usage) tokens += items[i].usage->input_tokens;
-  }
-  out.raw(R"(],"model":)").string(call.model()).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
-  return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
+void write_vector(JsonWriter& out, const EmbeddingView& e, bool base64) {
+  const std::span<const u8> bytes{reinterpret_cast<const u8*>(e.values.data()), e.values.size_bytes()};
+  if (base64) return void(out.base64(e.raw.empty() ? bytes : e.raw));
+  e.raw.empty() ? out.floats(e.values) : out.raw("[").bytes(e.raw, is_signed(e.dtype)).raw("]");
 }
-const service::PlainWriter<embeddings_room, write_embeddings, service::kEmbeddingsFields> embeddings_writer;
+
+class EmbeddingsWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, Items items) const override {
+    constexpr size_t kAround = 128;  // what stands around each vector, and around all
+    size_t room = kAround + JsonWriter::string_room(call.model_version.size()) + 2 * JsonWriter::kIntegerBytes;
+    for (const ResponseView& item : items) room += kAround + vector_room(item.embedding, call.context[0] == 'b');
+    return room;
+  }
+
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    u64 tokens = 0;
+    out.raw(R"({"object":"list","data":[)");
+    for (size_t i = 0; i < items.size(); i++) {
+      out.raw(i ? R"(,{"object":"embedding","index":)" : R"({"object":"embedding","index":)").number(u64(i));
+      out.raw(R"(,"embedding":)");
+      write_vector(out, items[i].embedding, call.context[0] == 'b');
+      out.raw("}");
+      if (items[i].usage) tokens += items[i].usage->input_tokens;
+    }
+    out.raw(R"(],"model":)").string(call.model()).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
+    return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
+  }
+  transport::HttpReply reply(const AnsweredCall& call, Items, size_t) const override {
+    return {.ignored = IgnoredFields::names(call.context[1])};
+  }
+  const service::FieldNames* fields() const override { return &service::kEmbeddingsFields; }
+};
+const EmbeddingsWriter embeddings_writer;
 
 }  // namespace
 

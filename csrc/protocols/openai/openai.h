@@ -16,6 +16,21 @@ FieldError read_common_field(std::string_view name, const JsonValue& value, Requ
 
 FieldError unknown_field(std::string_view name, OptionLists& lists);
 
+// Fields that SDKs and proxies send and that change nothing here, as a set of bits: the response names them.
+class IgnoredFields {
+ public:
+  // Whether the field is one of them; it is noted unless it is null.
+  bool take(std::string_view name, const JsonValue& value);
+  void clear() { bits_ = 0; }
+  // As a part of an answer's context.
+  char letter() const { return char('@' + bits_); }
+  // Names of a context's letter, with commas between them; they live for ever.
+  static std::string_view names(char letter);
+
+ private:
+  u8 bits_ = 0;
+};
+
 // {"error": {"message", "type", "param", "code"}}
 void write_openai_error(const transport::HttpError& error, transport::HttpErrorBody& body);
 
@@ -26,11 +41,13 @@ class EmbeddingsReader final : public service::RequestReader {
 
   FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
     base_ = {};
-    format_ = 'f';
+    context_[0] = 'f';
+    ignored_.clear();
     input_.clear();
     const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
       return read_field(name, value, reason);
     });
+    context_[1] = ignored_.letter();
     return error || input_.given() ? error : FieldError{"input", "must be given"};
   }
   u32 items() const override { return input_.items(); }
@@ -40,18 +57,19 @@ class EmbeddingsReader final : public service::RequestReader {
     return {};
   }
   Output wants() const override { return Output::kEmbedding; }
-  std::string_view context() const override { return {&format_, 1}; }
+  std::string_view context() const override { return {context_, sizeof context_}; }
 
  private:
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
     if (name == "input") return input_.read(value, reason);
+    if (ignored_.take(name, value)) return {};
     if (name != "encoding_format") {
       const FieldError error = read_common_field(name, value, base_, lists_);
       return error || !base_.has_generate ? error : unknown_field(name, lists_);
     }
     const OptionValue format = option_value(value);
-    if (format.text == "float" || value.is_null()) return format_ = 'f', FieldError{};
-    if (format.text == "base64") return format_ = 'b', FieldError{};
+    if (format.text == "float" || value.is_null()) return context_[0] = 'f', FieldError{};
+    if (format.text == "base64") return context_[0] = 'b', FieldError{};
     return {"encoding_format", "must be float or base64"};
   }
 
@@ -59,7 +77,8 @@ class EmbeddingsReader final : public service::RequestReader {
   TextInput input_;
   RequestView base_;
   OptionLists lists_;
-  char format_ = 'f';  // of the vectors: 'f': an array of numbers, 'b': base64 of float32
+  IgnoredFields ignored_;
+  char context_[2] = {};  // 'f': vectors are arrays of numbers, 'b': base64; and a letter of IgnoredFields
 };
 
 // POST /v1/completions.
@@ -84,6 +103,7 @@ class CompletionsReader final : public service::RequestReader {
   TextInput prompt_;
   RequestView base_;
   OptionLists lists_;
+  IgnoredFields ignored_;
   bool stream_ = false, usage_ = false;
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids

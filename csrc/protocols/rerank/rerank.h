@@ -14,9 +14,15 @@ namespace fastqps::protocols {
 // The beginning of the context of an answer; a RankContext follows.
 struct AnswerHead {
   u32 results_max = ~u32(0);  // top_n
+  u8 forms = 0;               // of embeddings: bits, by kEmbeddingForms; 0: none were asked for
   char version = '1';         // of the API
-  char id[35] = "";           // of the answer, with a NUL
+  char id[34] = "";           // of the answer, with a NUL
 
+  // The API's version, and an id. made: requests so far.
+  void begin(const transport::CallInfo& info, u64 made) {
+    version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
+    std::snprintf(id, sizeof id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made);
+  }
   std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
   static AnswerHead of(std::string_view context) {
     AnswerHead head;
@@ -39,6 +45,7 @@ class DocumentsReader final : public RankReader {
   void clear() override {
     RankReader::clear();
     top_n_ = tokens_per_document_ = 0;
+    options_.base.output.timings = false;  // no headers say them
   }
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
     if (name == "documents") return read_documents(element, reason);
@@ -70,8 +77,7 @@ class DocumentsReader final : public RankReader {
                            tokens_per_document_, tokens)};
     AnswerHead head;
     if (top_n_) head.results_max = top_n_;
-    head.version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
-    std::snprintf(head.id, sizeof head.id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made_++);
+    head.begin(info, made_++);
     context_ = head.bytes();
     RankContext::append(context_, options_.return_text, texts_);
     return {};

@@ -56,14 +56,18 @@ FieldError TeiReader::read(std::span<const u8> message, const transport::CallInf
   return error ? error : check(reason);
 }
 
-EmbedReader::EmbedReader(service::ModelRoutes& routes, bool sparse)
-    : TeiReader(routes, sparse ? parse<SparseFields> : parse<EmbedFields>, 1), sparse_(sparse) {}
+// EmbedAllRequest has the fields of EmbedSparseRequest.
+EmbedReader::EmbedReader(service::ModelRoutes& routes, Task task)
+    : TeiReader(routes, task == Task::kEmbed ? parse<EmbedFields> : parse<SparseFields>, 1), task_(task) {}
 
 FieldError EmbedReader::item(u32, RequestView& view) {
   view.input = Input::kText;
   view.text = request_.texts[0];
   view.output.timings = true;
-  return sparse_ ? requests_.embed_sparse(request_, view, item_reason_) : requests_.embed(request_, view, item_reason_);
+  const auto make = task_ == Task::kEmbed         ? &TextRequests::embed
+                    : task_ == Task::kEmbedSparse ? &TextRequests::embed_sparse
+                                                  : &TextRequests::embed_all;
+  return (requests_.*make)(request_, view, item_reason_);
 }
 
 PredictReader::PredictReader(service::ModelRoutes& routes, bool pairs)
@@ -142,6 +146,22 @@ u8* write_embed(const AnsweredCall&, Items items, u8* buffer) {
   return end_with_metadata(out, items);
 }
 
+// TokenEmbedding: a vector.
+using TokenFields = Fields<Field<1, Column>>;
+
+size_t token_vectors_room(const AnsweredCall&, Items items) {
+  const EmbeddingView& e = items[0].embedding;
+  const size_t vectors = e.values.size() / std::max(e.dimensions, 1u);
+  return e.values.size_bytes() + 2 * kHeadBytes * vectors + kMetadataBytes;
+}
+u8* write_token_vectors(const AnsweredCall&, Items items, u8* buffer) {
+  WireWriter out(buffer);
+  const EmbeddingView& e = items[0].embedding;
+  for (size_t at = 0; at < e.values.size(); at += e.dimensions)
+    Submessage<TokenFields>::write(out, 1, e.values.subspan(at, e.dimensions));
+  return end_with_metadata(out, items);
+}
+
 size_t sparse_room(const AnsweredCall&, Items items) {
   return items[0].sparse.ids.size() * kNumbersBytes + kMetadataBytes;
 }
@@ -182,12 +202,14 @@ u8* write_ranks(const AnsweredCall& call, Items items, u8* buffer) {
 
 const service::PlainWriter<embed_room, write_embed, service::kTeiFields> embed_writer;
 const service::PlainWriter<sparse_room, write_sparse, service::kTeiFields> sparse_writer;
+const service::PlainWriter<token_vectors_room, write_token_vectors, service::kTeiFields> token_vectors_writer;
 const service::PlainWriter<predict_room, write_predict, service::kTeiFields> predict_writer;
 const service::PlainWriter<rank_room, write_ranks, service::kTeiRankFields> rerank_writer;
 
 }  // namespace
 
 const service::AnswerWriter &kEmbedWriter = embed_writer, &kSparseWriter = sparse_writer,
-                            &kPredictWriter = predict_writer, &kRerankWriter = rerank_writer;
+                            &kTokenVectorsWriter = token_vectors_writer, &kPredictWriter = predict_writer,
+                            &kRerankWriter = rerank_writer;
 
 }  // namespace fastqps::protocols

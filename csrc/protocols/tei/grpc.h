@@ -41,14 +41,14 @@ class TeiReader : public service::RequestReader {
   const u32 texts_min_;
 };
 
-// EmbedRequest and EmbedSparseRequest.
+// EmbedRequest, EmbedSparseRequest and EmbedAllRequest, by the task.
 class EmbedReader final : public TeiReader {
  public:
-  EmbedReader(service::ModelRoutes& routes, bool sparse);
+  explicit EmbedReader(service::ModelRoutes& routes, Task task = Task::kEmbed);
   FieldError item(u32, RequestView& view) override;
 
  private:
-  const bool sparse_;
+  const Task task_;
 };
 
 // PredictRequest, with one text, and PredictPairRequest, with one or two.
@@ -93,6 +93,6 @@ class RerankStreamReader final : public RerankReader {
 };
 
 // The context of kRerankWriter is a RankContext.
-extern const service::AnswerWriter &kEmbedWriter, &kSparseWriter, &kPredictWriter, &kRerankWriter;
+extern const service::AnswerWriter &kEmbedWriter, &kSparseWriter, &kTokenVectorsWriter, &kPredictWriter, &kRerankWriter;
 
 }  // namespace fastqps::protocols

@@ -13,28 +13,14 @@ void write_tei_error(const transport::HttpError& error, transport::HttpErrorBody
 extern const service::AnswerWriter& kEmbedJsonWriter;
 // [[{"index": 7, "value": 0.5}, …], …]
 extern const service::AnswerWriter& kSparseJsonWriter;
+// [[[0.5, …], …], …]: a vector for each token.
+extern const service::AnswerWriter& kTokenVectorsJsonWriter;
 // [0.9, …]: the cosines of the first embedding with each of the others.
 extern const service::AnswerWriter& kSimilarityWriter;
 // [{"score", "label"}, …], or of a batch an array of those.
 extern const service::AnswerWriter& kPredictJsonWriter;
 // [{"index", "text", "score"}, …]. Its context is a RankContext.
 extern const service::AnswerWriter& kRerankJsonWriter;
-
-// POST /embed_all, which no model here can answer.
-class UnservedMethod final : public transport::Method {
- public:
-  explicit UnservedMethod(const service::ItemsPath& path) : path_(path) {}
-
-  transport::Took on_message(transport::CallId call, std::span<const u8>, const transport::CallInfo& info) override {
-    constexpr auto kWhy = "not served here: POST /embed, or call Predict where the model makes a vector of each token";
-    path_.attachment->finish(call, {.code = StatusCode::kFailedPrecondition, .message = kWhy});
-    path_.counts.call(0, kTeiEmbed, StatusCode::kFailedPrecondition, info.receive_ns);
-    return transport::Took::kAll;
-  }
-
- private:
-  const service::ItemsPath& path_;
-};
 
 // POST /: the method that fits the default model. Clients that know only a model's address call it.
 class DefaultMethod final : public transport::Method {

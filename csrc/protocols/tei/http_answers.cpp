@@ -1,4 +1,5 @@
 // The answers of text-embeddings-inference over HTTP, and its errors.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -27,6 +28,22 @@ float cosine(std::span<const float> a, std::span<const float> b) {
   return lengths == 0 ? 0 : float(product / lengths);
 }
 
+// A writer whose responses say in headers how long they took, as TEI's do.
+template <auto room_of, auto write_to, const service::FieldNames& names>
+class TimedWriter final : public service::PlainWriter<room_of, write_to, names> {
+ public:
+  transport::HttpReply reply(const AnsweredCall&, Items items, size_t) const override {
+    static constexpr std::string_view kHeaders[] = {"x-compute-time",  "x-compute-characters", "x-compute-tokens",
+                                                    "x-total-time",    "x-tokenization-time",  "x-queue-time",
+                                                    "x-inference-time"};
+    constexpr u64 kMs = 1'000'000;
+    const AnswerMetadata m = metadata_of(items);
+    return {.numbered = kHeaders,
+            .numbers = {u32(m.total_ns / kMs), m.characters, m.tokens, u32(m.total_ns / kMs),
+                        u32(m.tokenization_ns / kMs), u32(m.queue_ns / kMs), u32(m.inference_ns / kMs)}};
+  }
+};
+
 size_t embeds_room(const AnsweredCall&, Items items) {
   size_t room = kAround;
   for (const ResponseView& item : items) room += 1 + JsonWriter::floats_room(item.embedding.values.size());
@@ -38,7 +55,30 @@ u8* write_embeds(const AnsweredCall&, Items items, u8* buffer) {
   for (size_t i = 0; i < items.size(); i++) out.raw(i ? "," : "[").floats(items[i].embedding.values);
   return out.raw("]").end();
 }
-const service::PlainWriter<embeds_room, write_embeds, service::kTeiFields> embed_json_writer;
+const TimedWriter<embeds_room, write_embeds, service::kTeiFields> embed_json_writer;
+
+// A vector for each token, of each item.
+size_t token_lists_room(const AnsweredCall&, Items items) {
+  size_t room = kAround;
+  for (const ResponseView& item : items) {
+    const EmbeddingView& e = item.embedding;
+    room += kAround + JsonWriter::floats_room(e.values.size()) + 3 * e.values.size() / std::max(e.dimensions, 1u);
+  }
+  return room;
+}
+
+u8* write_token_lists(const AnsweredCall&, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  for (size_t i = 0; i < items.size(); i++) {
+    const EmbeddingView& e = items[i].embedding;
+    out.raw(i ? ",[" : "[[");
+    for (size_t at = 0; at < e.values.size(); at += e.dimensions)
+      out.raw(at ? "," : "").floats(e.values.subspan(at, e.dimensions));
+    out.raw("]");
+  }
+  return out.raw("]").end();
+}
+const TimedWriter<token_lists_room, write_token_lists, service::kTeiFields> token_vectors_json_writer;
 
 size_t sparses_room(const AnsweredCall&, Items items) {
   constexpr size_t kValue = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
@@ -60,7 +100,7 @@ u8* write_sparses(const AnsweredCall&, Items items, u8* buffer) {
   }
   return out.raw("]").end();
 }
-const service::PlainWriter<sparses_room, write_sparses, service::kTeiFields> sparse_json_writer;
+const TimedWriter<sparses_room, write_sparses, service::kTeiFields> sparse_json_writer;
 
 size_t similarity_room(const AnsweredCall&, Items items) { return kAround + JsonWriter::floats_room(items.size()); }
 
@@ -70,7 +110,7 @@ u8* write_similarity(const AnsweredCall&, Items items, u8* buffer) {
     cosines.push_back(cosine(items[0].embedding.values, item.embedding.values));
   return JsonWriter(buffer).floats(cosines).end();
 }
-const service::PlainWriter<similarity_room, write_similarity, service::kTeiFields> similarity_writer;
+const TimedWriter<similarity_room, write_similarity, service::kTeiFields> similarity_writer;
 
 size_t predictions_room(const AnsweredCall&, Items items) {
   size_t room = kAround;
@@ -98,7 +138,7 @@ u8* write_predictions(const AnsweredCall& call, Items items, u8* buffer) {
   if (batch) out.raw("]");
   return out.end();
 }
-const service::PlainWriter<predictions_room, write_predictions, service::kTeiFields> predict_json_writer;
+const TimedWriter<predictions_room, write_predictions, service::kTeiFields> predict_json_writer;
 
 size_t rank_list_room(const AnsweredCall& call, Items items) {
   constexpr size_t kRank = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
@@ -118,11 +158,12 @@ u8* write_rank_list(const AnsweredCall& call, Items items, u8* buffer) {
   }
   return out.raw("]").end();
 }
-const service::PlainWriter<rank_list_room, write_rank_list, service::kTeiRankFields> rerank_json_writer;
+const TimedWriter<rank_list_room, write_rank_list, service::kTeiRankFields> rerank_json_writer;
 
 }  // namespace
 
 const service::AnswerWriter &kEmbedJsonWriter = embed_json_writer, &kSparseJsonWriter = sparse_json_writer,
+                            &kTokenVectorsJsonWriter = token_vectors_json_writer,
                             &kSimilarityWriter = similarity_writer, &kPredictJsonWriter = predict_json_writer,
                             &kRerankJsonWriter = rerank_json_writer;
 

@@ -33,6 +33,7 @@ class TeiJsonReader : public service::RequestReader {
   FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final {
     options_ = {};
     options_.text.truncation.by_api = true;  // as TEI since 1.9, and Cohere's API
+    options_.base.output.timings = true;     // for the headers
     clear();
     const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
       const std::optional<FieldError> own = read_own(name, value, reason);
@@ -93,7 +94,7 @@ class TeiJsonReader : public service::RequestReader {
   JsonBody body_;
 };
 
-// POST /embed and /embed_sparse: {"inputs"}, an item for each.
+// POST /embed, /embed_sparse and /embed_all: {"inputs"}, an item for each.
 class EmbedJsonReader final : public TeiJsonReader {
  public:
   // make: what turns a text into an item.

@@ -49,6 +49,9 @@ class TextRequests {
   FieldError embed_sparse(const TextOptions& options, RequestView& view, ReasonText& reason) {
     return embed_as(Task::kEmbedSparse, options, view, reason);
   }
+  FieldError embed_all(const TextOptions& options, RequestView& view, ReasonText& reason) {
+    return embed_as(Task::kEmbedMulti, options, view, reason);
+  }
   // One text, or two as a pair.
   FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
                      ReasonText& reason) {
@@ -68,6 +71,8 @@ class TextRequests {
   }
   // The route of the model that ranks, or a negative number as ModelRoutes::find().
   i32 ranking(std::string_view model) const { return find(model, {Task::kClassify, true}); }
+  // The same of the model that embeds.
+  i32 embedding(std::string_view model) const { return find(model, {Task::kEmbed}); }
 
  private:
   // Can a model do it? Of a request without a model the first one that can is meant.
@@ -87,6 +92,7 @@ class TextRequests {
     char why[96] = "is not a classifier model";
     if (need.task == Task::kEmbed) std::snprintf(why, sizeof why, "is not an embedding model");
     if (need.task == Task::kEmbedSparse) std::snprintf(why, sizeof why, "has no sparse embeddings");
+    if (need.task == Task::kEmbedMulti) std::snprintf(why, sizeof why, "makes no vector of each token");
     if (need.rank && routes_[route].task == Task::kClassify)
       std::snprintf(why, sizeof why, "is not a re-ranker model: it has %u labels, and a re-ranker has 1",
                     routes_[route].dimensions);
@@ -94,7 +100,7 @@ class TextRequests {
     if (!able.empty()) able.insert(0, "; of those that are served, these can: ");
     return {"", reason.print("the model '%s' %s%s", routes_.name(route), why, able.c_str()), FieldFault::kModel};
   }
-  // The common part of embed() and embed_sparse().
+  // The common part of embed() and its kin.
   FieldError embed_as(Task task, const TextOptions& options, RequestView& view, ReasonText& reason) {
     const Need need{task};
     const i32 route = find(options.model, need);  // one that is starting is refused later

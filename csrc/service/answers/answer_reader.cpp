@@ -192,7 +192,7 @@ bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
   const bool multi = traits(route.task).by_token;
   response.output = traits(route.task).output;
   if (multi) response.embedding.dimensions = s.dimensions ? s.dimensions : route.dimensions;
-  return !multi || s.n_values % response.embedding.dimensions == 0;
+  return !multi || s.n_values % row_values(s.answer_dtype, response.embedding.dimensions) == 0;
 }
 
 void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {

@@ -44,10 +44,9 @@ void ItemRecords::answered(u32 slot, Ended ended) {
 }
 
 void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code) {
-  if (!tables_.attachment->traces()) return;  // an edge that only passes the client's span on
   const bool step = item.method == kSteps;
   TraceRecord* call = step ? nullptr : tables_.attachment->trace(item.call);
-  if (!step && !call) return;
+  if (step ? !tables_.attachment->traces() : !call || !call->uses) return;  // it only passes the client's span on
   const Slot& s = tables_.slots.slot(slot);
   const u64 now = tables_.clock.drain_ns;
   TraceRecord record = step ? record_of_step(item, slot) : *call;
@@ -87,6 +86,7 @@ TraceRecord ItemRecords::record_of_step(const Item& item, u32 slot) {
   std::memcpy(record.parent_id, span.parent_id, sizeof record.parent_id);
   std::memcpy(record.span_id, span.span_id, sizeof record.span_id);
   record.state_bytes = u16(span.state.copy(record.state, sizeof record.state));
+  record.uses = kTraceSpans;
   record.items = 1;
   record.model = u16(item.route / kGenerations);
   record.dispatcher = kTraceUnknown;

@@ -151,8 +151,11 @@ void GroupCalls::end_together(u32 g) {
   if (failed(g)) return end_failed(g);
   const std::span<const ResponseView> items = groups_[g].kept.all();
   const auto other_size = [&](const ResponseView& item) {
-    return !item.status && (item.embedding.values.size() != items[0].embedding.values.size() ||
-                            item.labels.size() != items[0].labels.size());
+    const EmbeddingView &own = item.embedding, &first = items[0].embedding;
+    const bool other = own.dimensions != first.dimensions || item.labels.size() != items[0].labels.size();
+    // With dimensions, it is a vector for each token.
+    return !item.status && (other || (!own.dimensions && (own.values.size() != first.values.size() ||
+                                                          own.raw.size() != first.raw.size())));
   };
   if (!groups_[g].writer->has_item_statuses() && std::any_of(items.begin(), items.end(), other_size))
     return end(g, {.code = StatusCode::kUnavailable, .message = "the model was reloaded meanwhile: try again"});

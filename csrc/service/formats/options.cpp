@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+
+#include "contract/response_view.h"
 
 namespace fastqps::service {
 
@@ -96,6 +99,18 @@ const char* to_stops(const OptionValue& value, RequestView& view, OptionLists& l
   return nullptr;
 }
 
+// As Mistral's and Voyage's APIs name them.
+const char* to_dtype(const OptionValue& value, i32* out) {
+  constexpr std::pair<std::string_view, DType> kNames[] = {{"float", DType::kFloat32},
+                                                           {"int8", DType::kInt8},
+                                                           {"uint8", DType::kUint8},
+                                                           {"binary", DType::kBinary},
+                                                           {"ubinary", DType::kUbinary}};
+  for (const auto& [name, dtype] : kNames)
+    if (value.text == name) return *out = i32(dtype), nullptr;
+  return "must be float, int8, uint8, binary or ubinary";
+}
+
 template <class Row, class Message>
 const char* set(const Row& row, const OptionValue& value, Message& message) {
   if constexpr (std::is_same_v<typename Row::Value, u32>) {
@@ -112,6 +127,7 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
                                      OptionLists& lists) {
   FieldError error;
   if (name == "prompt_name") return FieldError{"prompt_name", to_text(value, &view.prompt_name)};
+  if (name == "output_dtype") return FieldError{"output_dtype", to_dtype(value, &view.output.dtype)};
   if (name == "truncate") return FieldError{"truncate", to_bool(value, &view.truncation.asked.emplace())};
   const auto found = [&](const auto& row) {
     if (!row.is(kByName) || row.name() != name) return false;

@@ -36,7 +36,7 @@ const char* to_u32(const OptionValue& value, u32* out);
 const char* to_count(const OptionValue& value, u32* out);  // at least 1
 const char* to_float(const OptionValue& value, float* out);
 
-// Sets one of the options that mean the same in every protocol: prompt_name, truncate, and the rows
+// Sets one of the options that mean the same in every protocol: prompt_name, truncate, output_dtype, and the rows
 // of contract/options.h with kByName. Nothing for any other name. The error's
 // field is the option's name. A 0 that PredictRequest takes for "not given" is refused: here it was given.
 std::optional<FieldError> set_option(std::string_view name, const OptionValue& value, RequestView& view,

@@ -32,7 +32,9 @@ struct FieldNames {
 };
 
 // Of protocols with one field for whatever is sent.
-constexpr FieldNames one_field(std::string_view name) { return {name, name, name, name, name, name}; }
+constexpr FieldNames one_field(std::string_view name) {
+  return {name, name, name, name, name, name, "model", "output_dtype"};
+}
 // Of those that compare a query with texts.
 constexpr FieldNames query_and(std::string_view texts) { return {texts, texts, texts, "query", texts, texts}; }
 
@@ -47,6 +49,7 @@ inline constexpr FieldNames kInferFields{.text = "text",
                                          .generate = "parameters"};
 inline constexpr FieldNames kEmbeddingsFields = one_field("input");    // OpenAI's
 inline constexpr FieldNames kCompletionsFields = one_field("prompt");  // OpenAI's
+inline constexpr FieldNames kEmbedTextsFields = one_field("texts");    // Cohere's
 inline constexpr FieldNames kTeiFields = one_field("inputs");
 inline constexpr FieldNames kTeiRankFields = query_and("texts");
 inline constexpr FieldNames kRerankFields = query_and("documents");
@@ -125,7 +128,7 @@ class AnswerWriter {
 
 // A writer that is two functions, as room() and write(), and the names of the protocol's fields.
 template <auto room_of, auto write_to, const FieldNames& names>
-class PlainWriter final : public AnswerWriter {
+class PlainWriter : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override {
     return room_of(call, items);

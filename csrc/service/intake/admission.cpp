@@ -72,10 +72,11 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
     return refusals_.refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
   const TaskTraits& task = traits(route.task);
   const bool normalized = output.normalize.value_or(route.normalize);
-  if (DType(output.dtype) == DType::kInt8 && !normalized && task.form == AnswerForm::kVector)
+  const bool byte = DType(output.dtype) == DType::kInt8 || DType(output.dtype) == DType::kUint8;
+  if (byte && !normalized && task.form == AnswerForm::kVector)
     return refusals_.refuse_field(
         "output.dtype",
-        "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set normalize, or use "
+        "DTYPE_INT8 (3) and DTYPE_UINT8 (4) can hold values from -1 to 1 only, and this embedding is not normalized; set normalize, or use "
         "DTYPE_FLOAT16");
   if (task.form == AnswerForm::kSparse && output.max_active_dims > sparse_weights(route.dimensions))
     return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,

@@ -102,7 +102,7 @@ constexpr char kConnectionPrefix[] = "connection:";
 
 Intake::ParseBegin Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
-  return {timed, timed || (from.info->traced && tables_.attachment->traces()) ? now_ns() : 0};
+  return {timed, timed || (from.info->traced && tables_.attachment->records()) ? now_ns() : 0};
 }
 
 // Counts what is refused for load. No other tenant has taken the row of this one meanwhile.
@@ -154,11 +154,12 @@ void Intake::name_caller(u32 slot, std::string_view siblings, TenantId tenant) {
     caller.state_bytes = u16(state.copy(caller.state, sizeof caller.state));
   };
   caller.span = {};
+  const auto none = [](const auto& id) { return !*std::max_element(std::begin(id), std::end(id)); };
   if (item.method == kSteps) {  // of an edge in front of this one
     const StepSpan& span = tables_.items.span(slot);
-    if (*std::max_element(std::begin(span.span_id), std::end(span.span_id))) set_span(span, span.state);
+    if (!none(span.span_id)) set_span(span, span.state);
   } else if (const TraceRecord* call = item.traced ? tables_.attachment->trace(item.call) : nullptr) {
-    set_span(*call, {call->state, call->state_bytes});
+    if (!none(call->span_id)) set_span(*call, {call->state, call->state_bytes});
   }
 }
 

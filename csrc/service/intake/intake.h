@@ -70,7 +70,7 @@ class Intake {
     const u32 slot = u32(taken);
     Item& item = tables_.items.begin(slot, view, from, route, time);
     item.traced = records_.is_traced(view, from, slot, route);
-    item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->traces());
+    item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->records());
     const u64 parsed_ns = item.stamped ? now_ns() : 0;
     const Refusal refusal = input_.fill(view, route, slot, item);
     if (item.stamped) stamp(from, slot, begin, parsed_ns);

@@ -1,23 +1,19 @@
 #include "service/tables/routes.h"
 
-#include <cstring>
-
 namespace fastqps::service {
 
-ModelRoutes::ModelRoutes(const DoorMemory& memory, std::optional<bool> auto_truncate)
+ModelRoutes::ModelRoutes(const DoorMemory& memory, const DoorSettings& settings)
     : memory_(memory),
-      auto_truncate_(auto_truncate),
+      settings_(settings),
       setups_(memory.segment.sizes().routes(), memory.fds ? memory.fds->door[memory.door] : -1),
       held_(memory.segment.sizes().routes(), 0) {}
 
-i32 ModelRoutes::find(std::string_view name) const {
-  for (u32 m = 0; m < models(); m++) {
-    const Model& model = memory_.segment.model(m);
-    if (!name.empty() && (name.size() >= kNameBytes || std::strlen(model.name) != name.size() ||
-                          std::memcmp(model.name, name.data(), name.size())))
-      continue;
-    return serving(m);
-  }
+i32 ModelRoutes::number(std::string_view name) const {
+  if (name.empty() || settings_.any_model_name) return 0;
+  for (u32 m = 0; m < models(); m++)
+    if (name == memory_.segment.model(m).name) return i32(m);
+  for (const auto& [alias, model] : settings_.aliases)
+    if (name == alias) return i32(model);
   return kUnknown;
 }
 

@@ -15,6 +15,7 @@
 
 #include "contract/card.h"
 #include "contract/request_view.h"
+#include "contract/settings.h"
 #include "core/layout.h"
 #include "core/wake.h"
 #include "service/tables/door.h"
@@ -134,14 +135,16 @@ class ModelRoutes {
  public:
   static constexpr i32 kUnknown = -1, kStarting = -2;
 
-  // auto_truncate: whether an input that is too long is cut where its request does not say; not given: as its API has
-  // it.
-  ModelRoutes(const DoorMemory& memory, std::optional<bool> auto_truncate);
+  ModelRoutes(const DoorMemory& memory, const DoorSettings& settings);
 
   const Route& operator[](u32 route) const { return memory_.route(route); }
-  // Returns the route that serves a model, kUnknown, or kStarting if none of its generations serves yet. An empty name
-  // is the first model.
-  i32 find(std::string_view model) const;
+  // The number of the model that has this name, or kUnknown. An empty name is the first model. Any thread.
+  i32 number(std::string_view model) const;
+  // Returns the route that serves a model, kUnknown, or kStarting if none of its generations serves yet.
+  i32 find(std::string_view model) const {
+    const i32 found = number(model);
+    return found < 0 ? found : serving(u32(found));
+  }
   // An empty name is the first model whose route can(route), or else the first one.
   template <class Can>
   i32 find(std::string_view model, Can can) const {
@@ -152,9 +155,11 @@ class ModelRoutes {
   // The route under which a call of an unknown model is counted.
   u32 first() const { return u32(std::max(find({}), 0)); }
   const char* name(u32 route) const { return memory_.segment.model(route / kGenerations).name; }
-  // All models' names, quoted, for a message.
+  // All models' names and aliases, quoted, for a message.
   std::string names() const {
-    return names([](u32) { return true; });
+    std::string all = names([](u32) { return true; });
+    for (const auto& [alias, model] : settings_.aliases) all.append(", '").append(alias).append("'");
+    return all;
   }
   // Of those whose route can(route).
   template <class Can>
@@ -174,7 +179,7 @@ class ModelRoutes {
   }
   // Whether an input that is too long is cut, instead of being refused.
   bool cuts(const Truncation& truncation) const {
-    return truncation.asked.value_or(auto_truncate_.value_or(truncation.by_api));
+    return truncation.asked.value_or(settings_.auto_truncate.value_or(truncation.by_api));
   }
   transport::HeaderId header(u32 route) { return setups_.header(route); }
   RouteSetups& setups() { return setups_; }
@@ -195,7 +200,7 @@ class ModelRoutes {
   i32 serving(u32 model) const;
 
   const DoorMemory& memory_;
-  const std::optional<bool> auto_truncate_;
+  const DoorSettings settings_;
   RouteSetups setups_;
   std::vector<u32> held_;  // by route: items that have a slot
   u32 flips_seen_ = 0;

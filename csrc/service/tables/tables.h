@@ -35,7 +35,7 @@ struct Tables {
         counts(memory, attachment, clock),
         refusals(options.times()),
         slots(segment, fds, options.door, events, options.settings.rerun),
-        routes(memory, options.settings.auto_truncate),
+        routes(memory, options.settings),
         tenants(options.settings),
         room(memory, tenants),
         groups(attachment, segment.sizes().slots, options.kept_answer_bytes),

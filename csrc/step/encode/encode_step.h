@@ -28,17 +28,17 @@ void write_answer_by_token(const Segment& segment, const Route& route, float* ro
 bool write_token_labels(const Route& route, float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room);
 bool write_vectors(const Route& route, const float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room);
 
-enum DType : u8 { kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };  // fastqps.v1.DType; 0 means kFloat32
-
 // The form in which a request wants vectors: how many leading dimensions, of length 1 or not, in which dtype.
 struct VectorForm {
   u32 dimensions;
   bool normalize;
-  u8 dtype;
+  u8 dtype;  // DType
 
   VectorForm(const Route& route, const Slot& slot);
   // The size of one vector.
-  u64 bytes() const { return u64(dimensions) * value_bytes(dtype); }
+  u64 bytes() const { return values() * value_bytes(dtype); }
+  // How many numbers it has.
+  u64 values() const { return row_values(dtype, dimensions); }
   // Says in the slot how its values are to be read.
   void describe(Slot& slot) const;
 };

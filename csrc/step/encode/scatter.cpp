@@ -12,7 +12,7 @@ namespace {
 void write_embedding(const Segment& segment, const Route& route, const float* row, Slot& slot) {
   const VectorForm form(route, slot);
   write_vector(form, row, segment.answer(slot));
-  slot.n_values = form.dimensions;
+  slot.n_values = u32(form.values());
   form.describe(slot);
 }
 

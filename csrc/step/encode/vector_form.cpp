@@ -2,7 +2,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
+#include "contract/quantize.h"
 #include "step/encode/encode_step.h"
 
 // Several builds of one function, chosen at load time by the processor, so that one wheel runs everywhere and uses wide
@@ -71,20 +73,26 @@ VectorForm::VectorForm(const Route& route, const Slot& slot)
 
 void VectorForm::describe(Slot& slot) const {
   slot.answer_dtype = dtype;
-  slot.kind = dtype <= kFloat32 ? Answer::kFloats : Answer::kRaw;
+  slot.kind = DType(dtype) <= DType::kFloat32 ? Answer::kFloats : Answer::kRaw;
 }
 
 void write_vector(const VectorForm& form, const float* row, u8* out) {
   const u32 n = form.dimensions;
   // As torch.nn.functional.normalize: the norm is at least 1e-12.
   const float by = form.normalize ? 1 / std::max(std::sqrt(sum_of_squares(row, n)), 1e-12f) : 1;
-  if (form.dtype == kFloat16) {
+  const auto dtype = DType(form.dtype);
+  if (dtype == DType::kFloat16) {
     for (u32 i = 0; i < n; i++) {
       u16 half = to_float16(row[i] * by);
       std::memcpy(out + 2 * i, &half, 2);
     }
-  } else if (form.dtype == kInt8) {  // value = raw / 127
-    for (u32 i = 0; i < n; i++) out[i] = u8(std::lrint(std::clamp(row[i] * by, -1.0f, 1.0f) * 127));
+  } else if (dtype > DType::kFloat16) {
+    float scaled[64];
+    for (u32 at = 0, some; at < n; at += some, out += quantized_bytes(dtype, some)) {
+      some = std::min<u32>(n - at, std::size(scaled));
+      scale(row + at, some, by, scaled);
+      quantize({scaled, some}, dtype, out);
+    }
   } else if (form.normalize) {
     scale(row, n, by, reinterpret_cast<float*>(out));
   } else {
@@ -98,7 +106,7 @@ bool write_vectors(const Route& route, const float* rows, std::span<const u32> i
   u32 n = 0;
   for (size_t i = 0; i < ids.size(); i++)
     if (!(ids[i] & kNoOwnAnswer)) write_vector(form, rows + i * route.dimensions, room.data() + n++ * form.bytes());
-  slot.n_values = n * form.dimensions;
+  slot.n_values = u32(n * form.values());
   form.describe(slot);
   return true;
 }

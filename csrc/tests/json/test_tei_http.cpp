@@ -72,7 +72,7 @@ TEST(options_of_embed) {
   CHECK_EQ(view.output.dimensions, 3u);
   CHECK_EQ(view.priority, 1);
   CHECK_EQ(view.timeout_us, 500'000u);
-  CHECK(!view.output.timings);
+  CHECK(view.output.timings);
   CHECK_EQ(error_of(reader, R"({"inputs":"a","prompt_name":"q"})"), "");
   CHECK_EQ(item_of(reader).prompt_name, "q");
   CHECK_EQ(error_of(reader, R"({"inputs":"a"})"), "");  // nothing is left of the last request

@@ -27,7 +27,7 @@ struct World {
     route.activation = Activation::kIdentity;
     route.dimensions = 1;
     memory.emplace(segment, nullptr, 0);
-    routes.emplace(*memory, std::nullopt);
+    routes.emplace(*memory, DoorSettings{});
   }
   std::optional<DoorMemory> memory;
   std::optional<ModelRoutes> routes;

@@ -20,7 +20,7 @@ TEST(every_protocol_has_its_own_names) {
       {"pair.second", {"text_pair", "input", "prompt", "inputs", "texts", "documents"}},
       {"input", {"inputs", "input", "prompt", "inputs", "texts", "documents"}},
       {"model", {"model_name", "model", "model", "model", "model", "model"}},
-      {"output.dtype", {"datatype", "dtype", "dtype", "dtype", "dtype", "dtype"}},
+      {"output.dtype", {"datatype", "output_dtype", "output_dtype", "output_dtype", "dtype", "dtype"}},
       {"generate", {"parameters", "generate", "generate", "generate", "generate", "generate"}},
       {"output.dimensions", {"dimensions", "dimensions", "dimensions", "dimensions", "dimensions", "dimensions"}},
       {"generate.stop", {"stop", "stop", "stop", "stop", "stop", "stop"}},

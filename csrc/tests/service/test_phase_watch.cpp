@@ -1,4 +1,6 @@
 // What a front door asks of its loop as the server's phase changes; no loop runs.
+#include <cstring>
+
 #include "service/tables/routes.h"
 #include "tests/made_segment.h"
 
@@ -70,9 +72,23 @@ TEST(a_drain_is_late_after_half_of_its_time) {
   CHECK(!watch.drain_is_over(299) && watch.drain_is_over(300));
 }
 
+TEST(a_model_is_found_by_all_its_names) {
+  Door door;
+  const ModelRoutes named(door.memory, DoorSettings{.aliases = {{"b", 0}}});
+  const ModelRoutes any(door.memory, DoorSettings{.any_model_name = true});
+  std::strcpy(door.own.segment.model(0).name, "a");
+  for (const char* name : {"", "a", "b"}) CHECK_EQ(named.number(name), 0);
+  for (const char* name : {"c", "aa", "A"}) {
+    CHECK_EQ(named.find(name), i32(ModelRoutes::kUnknown));
+    CHECK_EQ(any.number(name), 0);
+  }
+  CHECK_EQ(any.find("c"), i32(ModelRoutes::kStarting));
+  CHECK_EQ(named.names(), std::string("'a', 'b'"));
+}
+
 TEST(a_route_has_one_header_whose_value_changes) {
   Door door;
-  ModelRoutes routes(door.memory, std::nullopt);
+  ModelRoutes routes(door.memory, DoorSettings{});
   for (const auto& [version, calls] : {std::pair{"m@1", "add fastqps-model: m@1\n"}, {"m@2", "change 1: m@2\n"}}) {
     RouteSetup setup;
     setup.version = version;

@@ -35,13 +35,13 @@ TEST(damaged_requests_are_read_or_refused) {
 TEST(damaged_requests_to_embed_are_read_or_refused) {
   World w;
   w.segment.route(0).task = Task::kEmbed;
-  EmbedReader embed(*w.routes, false);
+  EmbedReader embed(*w.routes);
   damage(embed, delimited(1, "text") + number(2, 1) + number(3, 0) + number(4, 0) + number(6, 3));
 }
 
 TEST(errors_name_the_field) {
   World w;
-  EmbedReader embed(*w.routes, false);
+  EmbedReader embed(*w.routes);
   RerankReader rerank(*w.routes, 8);
   RerankStreamReader stream(*w.routes);
   const struct {

@@ -130,7 +130,7 @@ TEST(values_are_checked_against_their_limits) {
   } table[] = {
       {""s, "input"},
       {"\x12\x00\x28\x04"s, "priority"},
-      {"\x12\x00\x3a\x02\x08\x04"s, "output.dtype"},
+      {"\x12\x00\x3a\x02\x08\x07"s, "output.dtype"},
       {"\x12\x00\x32\x05\x15\x00\x00\x80\xbf"s, "generate.temperature"},
       {"\x12\x00\x32\x05\x15\x00\x00\x80\x7f"s, "generate.temperature"},
       {"\x12\x00\x32\x02\x18\x41"s, "generate.top_k"},
@@ -152,7 +152,7 @@ TEST(values_are_checked_against_their_limits) {
   }
   const std::string at_their_limits[] = {
       "\x12\x00\x28\x03"s,
-      "\x12\x00\x3a\x02\x08\x03"s,
+      "\x12\x00\x3a\x02\x08\x06"s,
       "\x12\x00\x32\x02\x18\x40"s,
       "\x12\x00\x32\x05\x25\x00\x00\x80\x3f"s,
       "\x12\x00\x32\x02\x58\x40"s,

@@ -297,7 +297,8 @@ TraceRecord* Transport::trace(CallId id) {
   Call* call = open_call(door_, id);
   return call ? call->trace : nullptr;
 }
-bool Transport::traces() const { return door_.grpc.tracer.records(); }
+bool Transport::records() const { return door_.grpc.tracer.records(); }
+bool Transport::traces() const { return door_.grpc.tracer.traces(); }
 void Transport::trace_item(const TraceRecord& record) { door_.grpc.tracer.item(record); }
 void Transport::make_span_id(u8* out) { door_.grpc.tracer.random_bytes(out, sizeof TraceRecord::span_id); }
 

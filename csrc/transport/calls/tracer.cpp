@@ -24,18 +24,22 @@ void Tracer::begin(Call& call, std::string_view parent, std::string_view state) 
   if (method == kSteps) return;  // each of its items is a call, and may be traced
   TraceContext context;
   const bool decided = parse_traceparent(parent, &context);
-  if (decided ? !context.sampled : random_.next() >= source_.threshold) return;
+  const bool traced =
+      (source_.spans || source_.forwards) && (decided ? context.sampled : random_.next() < source_.threshold);
+  const bool line = source_.line_threshold && random_.next() < source_.line_threshold;
+  if (!traced && !line) return;
   void* block = door_.calls.allocator.allocate(sizeof(TraceRecord));
   if (!block) return;
   TraceRecord* record = call.trace = new (block) TraceRecord{};
-  if (decided) {
+  record->uses = u8((traced && traces() ? kTraceSpans : 0) | (line ? kTraceLine : 0));
+  if (traced && decided) {
     std::memcpy(record->trace_id, context.trace_id, sizeof record->trace_id);
     std::memcpy(record->parent_id, context.parent_id, sizeof record->parent_id);
     record->state_bytes = u16(append_tracestate(state, record->state, 0, kTraceStateBytes));
-  } else {
+  } else if (traced) {
     random_bytes(record->trace_id, sizeof record->trace_id);
   }
-  if (source_.ring)
+  if (record->uses & kTraceSpans)
     random_bytes(record->span_id, sizeof record->span_id);
   else
     std::memcpy(record->span_id, record->parent_id, sizeof record->span_id);
@@ -54,7 +58,7 @@ void Tracer::random_bytes(u8* out, u32 bytes) {
 
 void Tracer::end(Call& call, StatusCode code) {
   TraceRecord* record = std::exchange(call.trace, nullptr);
-  if (!source_.ring) return door_.calls.allocator.release(record);
+  if (!record->uses) return door_.calls.allocator.release(record);
   record->code = u8(code);
   if (ended_.size() < kEndedMax) return ended_.push_back(record);
   count_dropped(*record);
@@ -62,9 +66,10 @@ void Tracer::end(Call& call, StatusCode code) {
 }
 
 void Tracer::item(const TraceRecord& record) {
-  if (!source_.ring) return;
+  if (!(record.uses & kTraceSpans)) return;
   if (record.method == kSteps) return publish(record);
   TraceRecord own = record;
+  own.uses = kTraceSpans;
   own.kind = TraceKind::kItem;
   std::memcpy(own.parent_id, record.span_id, sizeof own.parent_id);
   random_bytes(own.span_id, sizeof own.span_id);
@@ -90,6 +95,8 @@ void Tracer::publish(const TraceRecord& record) {
 }
 
 void Tracer::count_dropped(const TraceRecord& record) {
+  if (record.uses & kTraceLine) bump(source_.ring->dropped_lines);
+  if (!(record.uses & kTraceSpans)) return;
   u64 spans = 1;
   for (u32 k = 0; k < kStages; k++) spans += record.at_ns[k] && record.at_ns[k + 1];
   bump(source_.ring->dropped_spans, spans);

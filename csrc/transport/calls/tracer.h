@@ -1,5 +1,5 @@
-// Decides which calls are traced. Fills their records while they run, and writes them to the segment when they end. The
-// supervisor turns records into spans. Nothing here waits.
+// Decides which calls are traced, and which have a line in the access log. Fills their records while they run, and
+// writes them to the segment when they end. The supervisor turns records into spans and lines. Nothing here waits.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -15,9 +15,11 @@ struct DoorState;
 
 // The destination of records, and the share of undecided calls to trace: threshold / 2^64.
 struct TraceSource {
-  TraceRing* ring = nullptr;  // nullptr: none is traced
+  TraceRing* ring = nullptr;  // nullptr: nothing is recorded
   u64 threshold = 0;
-  bool forwards = false;  // of an edge: servers hear of the client's span even if none is traced here
+  bool forwards = false;   // of an edge: servers hear of the client's span even if none is traced here
+  bool spans = true;       // calls are traced
+  u64 line_threshold = 0;  // the share of all calls for the access log
 };
 
 class Tracer {
@@ -28,6 +30,7 @@ class Tracer {
 
   bool on() const { return source_.ring || source_.forwards; }
   bool records() const { return source_.ring; }
+  bool traces() const { return source_.ring && source_.spans; }
 
   // A request's head is complete: decides, only while on(). parent: its traceparent, empty if it has none; state: the
   // list of its tracestate headers.

@@ -4,6 +4,7 @@
 // A plain call carries one message in, the request's body, and its response's body out, without gRPC's framing.
 #pragma once
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,9 +43,15 @@ struct HttpRequest {
 
 // How a method's response differs from the default.
 struct HttpReply {
+  static constexpr u32 kNumbersMax = 7;
+
   u16 status = 200;
   ContentType type = ContentType::kJson;
   i64 header_length = kNoHeaderLength;  // as the request's
+  // Headers with numbers: names in lower case, and values. Names and text live for ever.
+  std::span<const std::string_view> numbered = {};
+  u32 numbers[kNumbersMax] = {};
+  std::string_view ignored = {};  // Fastqps-Ignored: fields of the request that change nothing; empty: no header
 };
 
 // The words that follow a status code in HTTP/1.1.

@@ -1,6 +1,9 @@
 #include "transport/http/json_writer.h"
 
 #include <array>
+#include <cmath>
+
+#include "third_party/zmij/zmij.h"
 
 namespace fastqps::transport {
 
@@ -42,6 +45,13 @@ JsonWriter& JsonWriter::string(std::string_view text) {
   return *this;
 }
 
+JsonWriter& JsonWriter::number(float value) {
+  static_assert(kFloatBytes == zmij::float_buffer_size);
+  if (!std::isfinite(value)) return raw("null");
+  at_ = zmij::write(at_, kFloatBytes, value);
+  return *this;
+}
+
 JsonWriter& JsonWriter::elements(std::span<const float> values) {
   for (const float value : values) {
     number(value);
@@ -69,6 +79,14 @@ JsonWriter& JsonWriter::base64(std::span<const u8> bytes) {
     at_ += 4;
   }
   *at_++ = '"';
+  return *this;
+}
+
+JsonWriter& JsonWriter::bytes(std::span<const u8> bytes, bool is_signed) {
+  for (size_t i = 0; i < bytes.size(); i++) {
+    if (i) *at_++ = ',';
+    at_ = std::to_chars(at_, at_ + 4, is_signed ? int(i8(bytes[i])) : int(bytes[i])).ptr;
+  }
   return *this;
 }
 

@@ -1,8 +1,7 @@
-// Writes JSON into a caller's buffer, whose room is computed first. Numbers are the shortest that read back as the
-// same.
+// Writes JSON into a caller's buffer, whose room is computed first. Numbers have the fewest digits that read back as
+// the same.
 #pragma once
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <span>
 #include <string_view>
@@ -13,7 +12,7 @@ namespace fastqps::transport {
 
 class JsonWriter {
  public:
-  static constexpr size_t kFloatBytes = 16;    // the longest float: -1.17549435e-38
+  static constexpr size_t kFloatBytes = 17;    // the most that zmij writes to for a float, of which 15 may be its text
   static constexpr size_t kIntegerBytes = 20;  // the longest u64
 
   // The most bytes that string() writes.
@@ -37,17 +36,16 @@ class JsonWriter {
     return *this;
   }
   // JSON has no infinity and no NaN: those are null.
-  JsonWriter& number(float value) {
-    if (!std::isfinite(value)) return raw("null");
-    at_ = std::to_chars(at_, at_ + kFloatBytes, value).ptr;
-    return *this;
-  }
+  JsonWriter& number(float value);
   // In quotes. text: UTF-8.
   JsonWriter& string(std::string_view text);
   // An array.
   JsonWriter& floats(std::span<const float> values) { return raw("[").elements(values).raw("]"); }
   // The same without the brackets.
   JsonWriter& elements(std::span<const float> values);
+  // Each byte as an integer, with commas between them.
+  static constexpr size_t bytes_room(size_t bytes) { return 5 * bytes; }
+  JsonWriter& bytes(std::span<const u8> bytes, bool is_signed);
   // The bytes in base64, with padding, in quotes.
   JsonWriter& base64(std::span<const u8> bytes);
 

@@ -28,7 +28,7 @@ nghttp2_nv pair(std::string_view name, std::string_view value, u8 flags = kConst
 
 // The few headers of one block.
 struct Block {
-  nghttp2_nv headers[16];
+  nghttp2_nv headers[24];
   size_t count = 0;
   void add(std::string_view name, std::string_view value, u8 flags = kConstant) {
     headers[count++] = pair(name, value, flags);
@@ -71,7 +71,7 @@ void add_load(Block& block, DoorState& door, const Call& call) {
 
 // The values of a plain response's head, until it is submitted.
 struct PlainValues {
-  char status[24], length[24], json[24], retry[24];
+  char status[24], length[24], json[24], retry[24], numbers[HttpReply::kNumbersMax][24];
   std::string allowed;
 };
 
@@ -89,6 +89,10 @@ void add_plain_head(Block& block, const DoorState& door, const Call& call, Plain
   add_registered(block, door, call);
   if (exchange.reply.header_length != kNoHeaderLength)
     block.add("inference-header-content-length", number(values.json, u64(exchange.reply.header_length)), kFresh);
+  const HttpReply& reply = exchange.reply;
+  for (size_t i = 0; i < reply.numbered.size(); i++)
+    block.add(reply.numbered[i], number(values.numbers[i], reply.numbers[i]), kFresh);
+  if (!reply.ignored.empty()) block.add("fastqps-ignored", reply.ignored, kCopied);
   if (exchange.retry_after_s) block.add("retry-after", number(values.retry, exchange.retry_after_s), kFresh);
   if (exchange.say_bearer) block.add("www-authenticate", "Bearer");
   if (exchange.say_allowed) block.add("allow", values.allowed = allowed_verbs(exchange.allowed), kCopied);

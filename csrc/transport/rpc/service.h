@@ -102,9 +102,10 @@ class Transport {
   // Releases a call for which on_gone returned kHeld.
   void released(ConnectionId connection);
 
-  // The record of a traced call, to be filled in until finish(); nullptr if the call has ended or is not traced.
+  // The record of a call that has one, to be filled in until finish(); nullptr if the call has ended or is not traced.
   TraceRecord* trace(CallId call);
-  // Whether traced calls are recorded.
+  // Whether calls are recorded, for spans or for the access log; whether there are spans.
+  bool records() const;
   bool traces() const;
   // Records that an item of a traced call has ended. `record`: a copy of the call's, with the item's own data; or, of
   // an edge's item, the item's own.

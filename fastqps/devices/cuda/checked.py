@@ -17,7 +17,7 @@ from fastqps.kernels.checks import arguments_of, check, shape_of
 from fastqps.kernels.journal import CRASHES_MAX, Journal, Verdict
 from fastqps.ops.cuda.operations import Operations, torch_operations
 from fastqps.process.startup import STARTUP
-from fastqps.terminal import say
+from fastqps.terminal import Level, say
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,7 +102,10 @@ class Checked:
     def _conclude(self, verdict: Verdict) -> None:
         self._journal.conclude(verdict)
         if verdict.fault:
-            say(f"kernel {verdict.kernel} is replaced by torch on {verdict.gpu}, for {verdict.shape}: {verdict.fault}")
+            say(
+                f"kernel {verdict.kernel} is replaced by torch on {verdict.gpu}, for {verdict.shape}: {verdict.fault}",
+                Level.WARNING,
+            )
 
     def _try(
         self,

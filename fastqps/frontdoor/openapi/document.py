@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fastqps.frontdoor.openapi import open_inference, openai, rerank, text_embeddings
+from fastqps.frontdoor.openapi import cohere, open_inference, openai, rerank, text_embeddings
 from fastqps.frontdoor.openapi.schemas import STRING, Json, content, fields, operation
 from fastqps.version import __version__
 
@@ -25,6 +25,7 @@ def _text(summary: str, kind: str) -> Json:
 _PROTOCOLS = {
     "OpenAI": openai.OPERATIONS,
     "Rerank": rerank.OPERATIONS,
+    "Cohere": cohere.OPERATIONS,
     "text-embeddings-inference": text_embeddings.OPERATIONS,
     "Open Inference Protocol": open_inference.OPERATIONS,
     "Server": {

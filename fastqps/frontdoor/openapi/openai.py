@@ -25,13 +25,24 @@ ERROR = fields(
 )
 _INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
 _USAGE = fields("prompt_tokens total_tokens", prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT)
-_OPTIONS = {"model": optional(STRING), "user": optional(STRING), "truncate": optional(BOOL), **CALL_OPTIONS}
+_IGNORED: dict[str, Json] = {
+    name: {"description": "Changes nothing: the response names it in Fastqps-Ignored."}
+    for name in ("service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key")
+}
+_OPTIONS = {
+    "model": optional(STRING),
+    "user": optional(STRING),
+    "truncate": optional(BOOL),
+    **CALL_OPTIONS,
+    **_IGNORED,
+}
 
 _EMBEDDINGS = only(
     "input",
     input=_INPUT,
     encoding_format={"enum": ["float", "base64", None]},
     dimensions=optional(ONE_OR_MORE),
+    output_dtype={"enum": ["float", "int8", "uint8", "binary", "ubinary"]},
     normalize=optional(BOOL),
     **_OPTIONS,
 )

@@ -82,7 +82,7 @@ def _post(summary: str, answer: Json, request: Json, **example: Any) -> Json:
 
 OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", "/embed"): _post("Embed texts", _VECTORS, _EMBED, inputs=["a text", "another"]),
-    ("POST", "/embed_all"): _post("424: not served", array(_VECTORS), _EMBED, inputs="a text"),
+    ("POST", "/embed_all"): _post("A vector for each token", array(_VECTORS), _EMBED_SPARSE, inputs="a text"),
     ("POST", "/embed_sparse"): _post("Weights of token ids", _SPARSE, _EMBED_SPARSE, inputs="a text"),
     ("POST", "/similarity"): _post(
         "The cosines of one text with others",

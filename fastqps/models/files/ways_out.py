@@ -21,21 +21,31 @@ _UNPICKLED = (
     "of the repository may have them (hub:OWNER/NAME@refs/pr/N)"
 )
 _ENTRIES_MAX = 10_000  # of a folder that are looked at
+# Names that Ollama has for repositories of the hub.
+ELSEWHERE = {
+    "all-minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "bge-m3": "BAAI/bge-m3",
+    "embeddinggemma": "google/embeddinggemma-300m",
+    "mxbai-embed-large": "mixedbread-ai/mxbai-embed-large-v1",
+    "nomic-embed-text": "nomic-ai/nomic-embed-text-v1.5",
+    "qwen3-embedding:0.6b": "Qwen/Qwen3-Embedding-0.6B",
+}
 
 
 def about_path(path: Path, known: Iterable[str]) -> str:
     """``path`` holds no checkpoint: what it is, and what to write instead. ``known``: names that need no folder."""
     if path.is_dir():
         return _about_folder(path)
+    if path.suffix == ".gguf":
+        return f"{path} is llama.cpp's, which is not read: serve OWNER/NAME, the checkpoint that it was made from"
     if path.exists():
         return f"{path} is a file: name its folder, {path.parent}"
     text, known = str(path), sorted(known)
     beside = [str(each) for each in _entries(path.parent) if each.is_dir()]
     near = difflib.get_close_matches(text, [*known, *beside], 1)
     names = f"a known name ({', '.join(known)})" + (f"; did you mean {near[0]!r}?" if near else "")
-    looks_like_hub = text.count("/") == 1 and not text.startswith(("/", ".", "~"))
-    on_hub = f"hub:{text} downloads it" if looks_like_hub else "hub:OWNER/NAME downloads one"
-    return f"no model {text!r}: neither a directory with a checkpoint nor {names}; {on_hub}"
+    there = ELSEWHERE.get(text.removesuffix(":latest")) or f"OWNER/{text}" if "/" not in text else "OWNER/NAME"
+    return f"no model {text!r}: neither a directory with a checkpoint nor {names}; {there} downloads one of the hub"
 
 
 def about_weights(folder: Path) -> str:

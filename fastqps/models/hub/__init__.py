@@ -3,7 +3,7 @@
 Only a process that a user has started comes here. Dispatchers and front doors are given the folder.
 """
 
-from fastqps.models.hub.reference import is_hub, parse_reference
+from fastqps.models.hub.reference import PREFIX, is_hub, may_be_repository, parse_reference
 from fastqps.models.hub.snapshot import fetch, fetched
 
-__all__ = ["fetch", "fetched", "is_hub", "parse_reference"]
+__all__ = ["PREFIX", "fetch", "fetched", "is_hub", "may_be_repository", "parse_reference"]

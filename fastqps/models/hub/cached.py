@@ -28,8 +28,9 @@ class Cached:
         self._root = storage / "snapshots" / self.commit
         if not self.commit or not self._root.is_dir():
             raise ModelError(
-                f"{reference} is not in {cache}, and offline nothing is downloaded: start once with the hub, or set "
-                "HF_HOME to the cache that has it"
+                f"{reference} is not in {cache}, and offline nothing is downloaded: set HF_HOME to the cache that has "
+                "it, or where the hub can be reached run: "
+                f"hf download {reference.repository} --revision {reference.revision}"
             )
         self.names = frozenset(self._list())
 

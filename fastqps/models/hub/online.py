@@ -15,7 +15,7 @@ from fastqps.errors import ModelError
 from fastqps.models.hub.cached import check_content, repository_folder, stated_by, write_ref
 from fastqps.models.hub.patience import patiently
 from fastqps.models.hub.reference import HubReference
-from fastqps.terminal import shown
+from fastqps.terminal import say, shown
 from fastqps.version import __version__
 
 LINE_S, BAR_S = 5.0, 0.2
@@ -35,7 +35,7 @@ class Progress:
 
     @contextlib.contextmanager
     def shown(self, stream: TextIO | None = None) -> Iterator[Progress]:
-        """While this lasts, a thread writes to ``stream``, stderr if there is none."""
+        """While this lasts, a thread draws a bar on ``stream``, else on stderr. Without a terminal it says lines."""
         to = stream or sys.stderr
         ended, bar = threading.Event(), to.isatty()
         thread = threading.Thread(target=self._show, args=(to, bar, ended), name="download", daemon=True)
@@ -50,7 +50,10 @@ class Progress:
 
     def _show(self, to: TextIO, bar: bool, ended: threading.Event) -> None:
         while not ended.wait(BAR_S if bar else LINE_S):
-            print(f"\r\x1b[K{self._bar()}" if bar else self._line(), end="" if bar else "\n", file=to, flush=True)
+            if bar:
+                print(f"\r\x1b[K{self._bar()}", end="", file=to, flush=True)
+            else:
+                say(self._line())
 
     def _line(self) -> str:
         return f"fastqps: {self._title}: {_size(self._bytes())} of {_size(self._total)} downloaded"

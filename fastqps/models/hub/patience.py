@@ -6,10 +6,12 @@ import errno
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastqps.errors import ModelError
+from fastqps.models.hub.cached import Cached
 from fastqps.models.hub.reference import HubReference
 
 T = TypeVar("T")
@@ -66,7 +68,8 @@ def _reason(error: BaseException, reference: HubReference) -> str:
         case "GatedRepoError":
             return f"the repository is gated: accept its terms on its page, and {token}"
         case "RepositoryNotFoundError":
-            return f"no such repository, or a private one: check its name, or {token}"
+            folder = "" if Path(reference.repository).exists() else "; there is no such folder either"
+            return f"no such repository, or a private one: check its name, or {token}{folder}"
         case "RevisionNotFoundError":
             return f"the repository has no revision {reference.revision!r}"
         case "OfflineModeIsEnabled":
@@ -76,11 +79,22 @@ def _reason(error: BaseException, reference: HubReference) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "the disk of the cache is full: free some space, or set HF_HOME to another one"
     if type(error).__module__.split(".")[0] in _CLIENTS and not status:
-        return f"the hub cannot be reached ({_said(error)}): --hub-offline serves what the cache has"
+        return f"the hub cannot be reached ({_said(error)}): {_offline(reference)}"
     if status:
         host = urlsplit(str(getattr(getattr(error, "response", None), "url", ""))).hostname or "the hub"
         return f"HTTP {status} from {host}" + (f" after {TRIES_MAX} tries" if status in _BUSY else "")
     return f"{kind}: {_said(error)}"
+
+
+def _offline(reference: HubReference) -> str:
+    """What there is to do without the hub."""
+    from huggingface_hub import constants
+
+    try:
+        Cached(reference, Path(constants.HF_HUB_CACHE))
+    except ModelError as lack:
+        return str(lack)
+    return "--hub-offline serves what the cache has"
 
 
 def _said(error: BaseException) -> str:

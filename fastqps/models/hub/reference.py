@@ -41,13 +41,24 @@ def is_hub(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
+def may_be_repository(text: str) -> bool:
+    """Whether the text has the form OWNER/NAME or OWNER/NAME@REVISION, which a relative path may have, too."""
+    return "/" in text.partition("@")[0] and _match(text) is not None
+
+
 def parse_reference(text: str) -> HubReference:
     """The repository and the revision; ``ModelError`` where it is not written as they are."""
-    repository, at, revision = text.removeprefix(PREFIX).partition("@")
+    if found := _match(text.removeprefix(PREFIX)):
+        return found
+    raise ModelError(
+        f"{text[:200]!r} names no repository: write hub:OWNER/NAME, or hub:OWNER/NAME@REVISION for a branch, a tag "
+        "or a commit"
+    )
+
+
+def _match(text: str) -> HubReference | None:
+    repository, at, revision = text.partition("@")
     valid = _REPOSITORY.fullmatch(repository) and "--" not in repository and ".." not in text
     if not valid or (at and not _REVISION.fullmatch(revision)):
-        raise ModelError(
-            f"{text[:200]!r} names no repository: write hub:OWNER/NAME, or hub:OWNER/NAME@REVISION for a branch, a tag "
-            "or a commit"
-        )
+        return None
     return HubReference(repository, revision or REVISION_DEFAULT)

@@ -57,7 +57,7 @@ class CredentialWatch:
         except UnexpectedError as error:  # the machine's fault, not that of the files
             if str(error) != self._blind:
                 self._blind = str(error)
-                log.event("supervisor", f"cannot look whether certificates or tokens have changed: {error}")
+                log.warning(f"cannot look whether certificates or tokens have changed: {error}")
 
     async def _look(self, log: Log) -> None:
         """New contents are in use when two looks in a row find the same: a file that is written in place is whole at
@@ -85,9 +85,9 @@ class CredentialWatch:
         self.vault.write(self._version, found)
         if (found.certificate, found.key, found.client_ca) != (before.certificate, before.key, before.client_ca):
             self.reloads["ok"] += 1
-            log.event("supervisor", f"TLS files have changed and are in use; the certificate expires {day(expires_s)}")
+            log.info(f"TLS files have changed and are in use; the certificate expires {day(expires_s)}")
         if found.tokens != before.tokens:
-            log.event("supervisor", f"--auth-token-file has changed and is in use; tokens: {len(found.tokens)}")
+            log.info(f"--auth-token-file has changed and is in use; tokens: {len(found.tokens)}")
 
     def _failed(self, why: str, log: Log) -> None:
         now = asyncio.get_running_loop().time()
@@ -98,7 +98,7 @@ class CredentialWatch:
         self._complaint = why
         if why.startswith("--tls"):
             self.reloads["failed"] += 1
-        log.event("supervisor", f"{why}; what was in use before stays in use")
+        log.warning(f"{why}; what was in use before stays in use")
 
 
 def day(seconds: float) -> str:

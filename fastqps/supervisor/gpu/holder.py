@@ -13,6 +13,7 @@ from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
+from fastqps.terminal import leveled
 
 END_MAX_S = 2.0
 REAP_MAX_S = 5.0
@@ -67,7 +68,7 @@ class Holder:
         text = write_settings(self._settings())
         fds = (*self._shared.inherited, self.fd)
         self._child = Child(command(HolderSettings.module, text), fds, environment() | sees, self._on_line)
-        self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
+        self._log.info(f"started {self.title} (pid {self._child.pid})")
 
     async def stop(self) -> None:
         """Ends it, once no process maps the weights. Waits at most END_MAX_S and REAP_MAX_S: a driver may hold it for
@@ -82,7 +83,7 @@ class Holder:
             child.signal(signal.SIGKILL)
         await asyncio.wait([child.exited], timeout=REAP_MAX_S)
         if not child.exited.done():
-            self._log.event("supervisor", f"{self.title} (pid {child.pid}) cannot be ended: the driver holds it")
+            self._log.warning(f"{self.title} (pid {child.pid}) cannot be ended: the driver holds it")
 
     def close(self) -> None:
         """Closes the file, at the server's end. A second call does nothing."""
@@ -101,6 +102,5 @@ class Holder:
         )
 
     def _on_line(self, line: str) -> None:
-        if line.strip():
-            self._last_line = line.strip()
-        self._log.event(self.title, line)
+        self._last_line = leveled(line)[1].strip() or self._last_line
+        self._log.output(self.title, line)

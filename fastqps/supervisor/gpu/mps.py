@@ -85,7 +85,7 @@ class MpsDaemon:
             self._child = Child(command, (), self._environment(), self._on_line)
         except OSError as error:
             raise MpsError(f"{PROGRAM} cannot be started: {error}") from None
-        self._log.event("supervisor", f"started {self.title} (pid {self._child.pid})")
+        self._log.info(f"started {self.title} (pid {self._child.pid})")
         try:
             await self._until_it_answers(self._child)
         except MpsError:
@@ -112,7 +112,7 @@ class MpsDaemon:
                 if client in pids:
                     await self._ask(f"terminate_client {server} {client}")
         except MpsError as error:
-            self._log.event("supervisor", f"{self.title}: {error}")
+            self._log.warning(f"{self.title}: {error}")
             return False
         return True
 
@@ -127,7 +127,7 @@ class MpsDaemon:
         finally:  # even if no caller waits any more
             child.signal(signal.SIGKILL)
             if left := kill_mps(self._folder):
-                self._log.event("supervisor", f"{self.title}: killed what it left behind: {', '.join(map(str, left))}")
+                self._log.warning(f"{self.title}: killed what it left behind: {', '.join(map(str, left))}")
         await asyncio.wait([child.exited], timeout=QUIT_MAX_S)
 
     async def _quit(self, child: Child) -> None:
@@ -137,7 +137,7 @@ class MpsDaemon:
         try:
             await self._ask(f"quit -t {QUIT_S}")
         except MpsError as error:
-            self._log.event("supervisor", f"{self.title}: {error}")
+            self._log.warning(f"{self.title}: {error}")
         else:
             await asyncio.wait([child.exited], timeout=QUIT_MAX_S)
 

@@ -114,9 +114,7 @@ class Sharing:
             which = f"process {absent[0]} is" if len(absent) == 1 else f"processes {', '.join(map(str, absent))} are"
             self._complain(f"{which} not among the daemon's clients")
         else:
-            self._log.event(
-                "supervisor", f"{self.label}: all of its {len(pids)} dispatchers are clients of its MPS daemon"
-            )
+            self._log.info(f"{self.label}: all of its {len(pids)} dispatchers are clients of its MPS daemon")
 
     def try_holder(self, holder: Holder) -> None:
         """Starts a holder for a generation that warms up. Raises ``OSError`` if the system refuses a process."""
@@ -187,7 +185,7 @@ class Sharing:
     def _complain(self, reason: str) -> None:
         if self._mode == "on":
             raise DeviceError(f"--mps on: {self.label}: {reason}")
-        self._log.event("supervisor", f"warning: {self.label}: no MPS: {reason}; its dispatchers take turns on the GPU")
+        self._log.warning(f"{self.label}: no MPS: {reason}; its dispatchers take turns on the GPU")
 
 
 def _triton_cache() -> Path | None:

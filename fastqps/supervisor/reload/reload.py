@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 
 from fastqps.errors import FastqpsError
 from fastqps.models import ModelCard
+from fastqps.models.names import explicit
 from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
 from fastqps.process.served_models import OutcomeName, Reloaded
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.holder import Holder
-from fastqps.supervisor.log import Log
+from fastqps.supervisor.log import SUPERVISOR, Log
 from fastqps.supervisor.plan import Plan, named_models
 from fastqps.supervisor.reload.next_model import NextModel, check_memory, next_model
 from fastqps.supervisor.shared import Shared
@@ -29,6 +30,7 @@ from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.restarter import Restarters
 from fastqps.supervisor.workers.worker_slot import WorkerSlot
 from fastqps.supervisor.workers.workers import Workers
+from fastqps.terminal import Level
 
 READY_MAX_S = 600.0
 POLL_S = 0.02
@@ -70,10 +72,10 @@ class Reloader:
     async def reload(self, model: int, path: str, domains: Mapping[WorkerSlot, Domain]) -> Reloaded:
         """Reloads a model from ``path``; "" means from where it was read last. Never call it twice at a time."""
         assert not self.running
-        began_s, now = time.monotonic(), self._workers.serving[model]
+        began_s, now, path = time.monotonic(), self._workers.serving[model], explicit(path)
         name = now.card.name
         self.running = f"reading {name}"
-        self._log.event("supervisor", f"reloading {name}" + (f" from {path}" if path else ""))
+        self._log.info(f"reloading {name}" + (f" from {path}" if path else ""))
         try:
             outcome, reason = await self._reload(now, path or self._paths[model], domains)
             self._paths[model] = path or self._paths[model]
@@ -85,7 +87,8 @@ class Reloader:
         self.outcomes[name] = outcome
         serves = self._workers.serving[model]
         took_s = time.monotonic() - began_s
-        self._log.event("supervisor", _said(outcome, serves.name, now.name, reason, took_s))
+        level = Level.WARNING if outcome == "failed" else Level.INFO
+        self._log.event(SUPERVISOR, _said(outcome, serves.name, now.name, reason, took_s), level)
         return Reloaded(name, outcome, serves.card.version, now.card.version, reason, took_s)
 
     async def _reload(
@@ -110,13 +113,13 @@ class Reloader:
         flips = self._workers.flip(generation)
         self._workers.set_routes()
         self._shared.wake_everybody()
-        self._log.event("supervisor", f"{generation.name} serves; {now.name} finishes what it has")
+        self._log.info(f"{generation.name} serves; {now.name} finishes what it has")
         self.running = f"draining {now.name}"
         await self._let_go(now, flips)
         for worker in self._workers.of(generation):
             worker.pin()
         for warning in found.card.warnings:
-            self._log.event("supervisor", f"warning: {generation.name}: {warning}")
+            self._log.warning(f"{generation.name}: {warning}")
         return "reloaded", found.note
 
     def _next(self, now: Generation, found: NextModel) -> Generation:
@@ -184,11 +187,9 @@ class Reloader:
         """Ends the old dispatchers once no front door holds their requests, or --drain-timeout has passed."""
         limit_s = self._server.config.drain_timeout_ns / 1e9
         if not await self._until_clean(old.route, flips, limit_s):
-            self._log.event(
-                "supervisor", f"{old.name}: {self._held(old.route)} items are not finished after {limit_s:g} s"
-            )
+            self._log.warning(f"{old.name}: {self._held(old.route)} items are not finished after {limit_s:g} s")
         if problem := await self._remove(old, flips, LEAVE_MAX_S):
-            self._log.event("supervisor", f"{old.card.name} cannot be reloaded again as long as {problem}")
+            self._log.warning(f"{old.card.name} cannot be reloaded again as long as {problem}")
 
     async def _remove(self, gone: Generation, flips: int, leave_max_s: float) -> str:
         """Ends the dispatchers of a generation that does not serve, and makes the front doors drop it. ``flips``: what

@@ -50,7 +50,7 @@ class Reloads:
         try:
             self._check_phase()
         except ReloadRefused as refused:
-            self._log.event("supervisor", f"nothing is reloaded: {refused}")
+            self._log.warning(f"nothing is reloaded: {refused}")
             return
         if self._running():
             self._again = True

@@ -27,7 +27,7 @@ from fastqps.supervisor.generation import first_generations
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.listener import address, bind, listen
-from fastqps.supervisor.log import STDERR, Log
+from fastqps.supervisor.log import STDERR, SUPERVISOR, Log
 from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, doubts, make_plan
 from fastqps.supervisor.room import Room, format_size
@@ -35,6 +35,7 @@ from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server.supervisor import Supervisor
 from fastqps.supervisor.shared import Shared
 from fastqps.telemetry.tracing import Tracing, find_endpoint
+from fastqps.terminal import Level, say_to
 
 FILES_MIN = 256  # for at most 32 front doors and 64 dispatchers with their eventfds, and some clients
 
@@ -61,25 +62,26 @@ def serve(config: Config, notes: Sequence[str] = ()) -> int:
         credentials = CredentialWatch(CredentialFiles.of(config))
         of_upstreams = UpstreamFiles(*upstream_files(config))
         of_upstreams.token(), of_upstreams.pem()  # dispatchers read them; here a fault ends the start
-        log = stack.enter_context(contextlib.closing(Log()))
+        log = stack.enter_context(contextlib.closing(Log(STDERR, config.log_format, Level[config.log_level.upper()])))
+        stack.callback(say_to, say_to(lambda level, line: log.event(SUPERVISOR, line, level)))
 
         def say(*lines: str) -> None:
             for line in filter(None, lines):
-                log.event("supervisor", line)
+                log.info(line)
 
         say(*notes, tracing_note)
         server = make_plan(config)
         shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http, address(admin))))
-        say(_describe(server, shared), *exposures(config))
+        say(_describe(server, shared))
+        for exposure in exposures(config):
+            log.warning(exposure)
         for card in server.cards:
             for warning in card.warnings:
-                log.event("supervisor", f"warning: {card.name}: {warning}")
+                log.warning(f"{card.name}: {warning}")
         if not server.reloads:
-            log.event(
-                "supervisor", f"no model can be reloaded: {server.dispatchers} dispatchers leave no worker slot free"
-            )
+            log.info(f"no model can be reloaded: {server.dispatchers} dispatchers leave no worker slot free")
         for doubt in doubts(server.capacity, server.config, server.cards[0].version) if server.capacity else ():
-            log.event("supervisor", doubt)
+            log.warning(doubt)
         # Signals are blocked until they are handled, because from here on there are files to remove.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         sharings = _sharings(server, log, stack)
@@ -90,7 +92,7 @@ def serve(config: Config, notes: Sequence[str] = ()) -> int:
             try:
                 return runner.run(_run(server, shared, listener, admin, log, sharings, credentials, tracing))
             except FastqpsError as error:  # after the start, errors are log events
-                log.event("supervisor", str(error))
+                log.error(str(error))
                 return error.exit_code
 
 
@@ -108,17 +110,17 @@ async def _run(
     listen(admin_socket, "--admin-port")
     supervisor = Supervisor(server, shared, listener, log, credentials, sharings, tracing)
     supervisor.workers.set_routes()
-    async with Admin(supervisor.view, admin_socket, lambda line: log.event("supervisor", line)) as admin:
+    async with Admin(supervisor.view, admin_socket, log.info) as admin:
         supervisor.depend_on(admin.sampling)
         return await supervisor.run(f"http://{address(admin_socket)}")
 
 
 def _tracing(server: Plan, shared: Shared, log: Log) -> Tracing | None:
-    """The tracing of the server; None if no call is traced."""
-    if not server.config.otlp_endpoint:
+    """What reads the records of calls; None if there are none."""
+    if not server.config.otlp_endpoint and not server.config.access_log:
         return None
     models = [card.name for card in server.cards]
-    return Tracing(server.config.otlp_endpoint, shared.segment, models, lambda line: log.event("supervisor", line))
+    return Tracing(server.config.otlp_endpoint, shared.segment, models, log.warning, log.access)
 
 
 def _sharings(server: Plan, log: Log, stack: contextlib.ExitStack) -> dict[int, Sharing]:

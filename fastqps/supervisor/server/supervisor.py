@@ -150,8 +150,7 @@ class Supervisor:
         took_s = time.monotonic() - self.started_s
         http = f", http {address(self.shared.http)}" if self.shared.http else ""
         where = f"at {address(self.listener)}{http}, admin {admin} with the live page at /live"
-        self.log.event(
-            "supervisor",
+        self.log.info(
             f"ready: {models} on {self.view.device} {where} ({took_s:.1f} s, pid {os.getpid()})",
         )
 
@@ -182,7 +181,7 @@ class Supervisor:
         if not lame_duck_s or self._outcome.failed is not None:
             return
         self.segment.set_phase("lame duck")
-        self.log.event("supervisor", f"lame duck: serving for {lame_duck_s:g} s more; a second signal stops at once")
+        self.log.info(f"lame duck: serving for {lame_duck_s:g} s more; a second signal stops at once")
         self.shared.wake_everybody()
         await self._outcome.first(asyncio.sleep(lame_duck_s), self._outcome.hurry.wait())
 
@@ -193,7 +192,7 @@ class Supervisor:
         timeout_s = self.server.config.drain_timeout_ns / 1e9
         await self._refuse_clients()
         self.segment.set_phase("draining", self._now_ns() + self.server.config.drain_timeout_ns)
-        self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
+        self.log.info(f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
         restarters = [self._restarters.of(door) for door in self.workers.doors]
         finished = asyncio.wait(restarters, timeout=timeout_s + DRAIN_SLACK_S)
@@ -239,12 +238,12 @@ class Supervisor:
             try:
                 await in_background(close)
             except UnexpectedError as error:
-                self.log.event("supervisor", f"tracing: the last spans are lost: {error}")
+                self.log.warning(f"tracing: the last spans are lost: {error}")
         for sharing in self.workers.sharings.values():
             await sharing.close()
         self._outcome.ignore_signals()
         left = [f"{worker.title} (pid {child.pid})" for worker, child in children if not child.exited.done()]
-        self.log.event("supervisor", f"stopped; not ended: {', '.join(left)}" if left else "stopped")
+        self.log.info(f"stopped; not ended: {', '.join(left)}" if left else "stopped")
 
     def _may_finish(self, worker: DispatcherSlot) -> bool:
         """Whether a dispatcher may finish its step: not if it makes no progress, or if no request waits for the

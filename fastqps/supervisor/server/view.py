@@ -48,7 +48,7 @@ class RuntimeLimits:
         self._shared.segment.set_limits(generation.route, items=items, lanes=now.lanes, async_steps=now.async_steps)
         self._shared.wake_everybody()
         text = ", ".join(f"{key} {value}" for key, value in dataclasses.asdict(now).items() if value is not None)
-        self._log.event("supervisor", f"limits of {generation.name}: {text}")
+        self._log.info(f"limits of {generation.name}: {text}")
         return self._of(generation)
 
     def _of(self, generation: Generation) -> ModelLimits:

@@ -128,7 +128,7 @@ class DispatcherSlot(WorkerSlot):
         child = self.child
         if child is None or self.killed:
             return
-        self.log.event("supervisor", f"removing {self.title} (pid {child.pid}): {reason}")
+        self.log.warning(f"removing {self.title} (pid {child.pid}): {reason}")
         if self.sharing:
             self.taken_off = True  # marked before the command, which may end it
             self.taken_off = await self.sharing.take_off([child.pid], TAKE_OFF_MAX_S)

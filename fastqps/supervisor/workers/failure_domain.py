@@ -130,7 +130,7 @@ class Domain:
             if self._workers[0].phase == "starting":
                 self._outcome.fail(error.exit_code, str(error))
                 return
-            self._log.event("supervisor", str(error))
+            self._log.error(str(error))
         self.checked = True
 
     def _goes_without(self, code: int | None, reason: str) -> bool:
@@ -163,7 +163,7 @@ class Domain:
         self._led_s = self._led_s or now
         suspects = sum(worker.suspects_waiting() for worker in first if isinstance(worker, DispatcherSlot))
         if suspects and now - self._led_s > SUSPECTS_MAX_S:
-            self._log.event("supervisor", f"{self._name}: {suspects} suspects still wait; the other dispatchers start")
+            self._log.warning(f"{self._name}: {suspects} suspects still wait; the other dispatchers start")
             suspects = 0
         self._open = not suspects
         return self._open
@@ -175,13 +175,13 @@ class Domain:
             self._checking.cancel()  # the processes that it counts are about to end
         delay_s = self._budget.next_delay_s(self._serve_until_now())
         if self.down:
-            self._log.event("supervisor", f"{cause}: {self._name} is down")  # it could not be ended at that time
+            self._log.error(f"{cause}: {self._name} is down")  # it could not be ended at that time
         elif delay_s is None:
             times = f"{FAULTS_MAX + 1} faults within {WINDOW_S:g} s of service"
             self.down = f"{times}; the last: {cause}"
-            self._log.event("supervisor", f"{self._name} stays down: {self.down}")
+            self._log.error(f"{self._name} stays down: {self.down}")
         elif len(filled := self._filled()) > 1:
-            self._log.event("supervisor", f"{cause}: restarting all {len(filled)} dispatchers of {self._name}")
+            self._log.warning(f"{cause}: restarting all {len(filled)} dispatchers of {self._name}")
         self._restart = asyncio.create_task(self._end_and_reopen(delay_s or 0.0))
         self._outcome.watch(self._restart)
 
@@ -204,7 +204,7 @@ class Domain:
                 await self._sharing.reopen()
             except DeviceError as error:
                 self.down = str(error)
-                self._log.event("supervisor", f"{self._name} stays down: {error}")
+                self._log.error(f"{self._name} stays down: {error}")
         await asyncio.sleep(delay_s)
         self._led_s, self._open, self.checked = 0.0, len(self._workers) == 1, self._sharing is None
         self._restart = None
@@ -220,7 +220,7 @@ class Domain:
         if await self._left(REAP_MAX_S):
             which = ", ".join(worker.title for worker in self._workers if worker.child)
             self.down = self.down or f"{which} cannot be ended: the driver holds it"
-            self._log.event("supervisor", f"{self._name} stays down: {self.down}")
+            self._log.error(f"{self._name} stays down: {self.down}")
 
     async def _left(self, timeout_s: float) -> bool:
         """Waits for the worker slots to become empty. Returns whether some do not."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from fastqps.errors import DEVICE_FAULT, FAILURE, OK
 from fastqps.process.children import LEAVE
 from fastqps.supervisor.child import ended
-from fastqps.supervisor.log import Log
+from fastqps.supervisor.log import SUPERVISOR, Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.worker_slot import WorkerSlot
+from fastqps.terminal import Level
 
 REAP_MAX_S = 5.0  # after a SIGKILL
 
@@ -86,11 +87,12 @@ class Restarter:
             child = worker.start(self._listener_fd, os.getpid())
         except OSError as error:
             worker.last_line = str(error)
-            self._log.event("supervisor", f"cannot start {worker.title}: {error}")
+            self._log.error(f"cannot start {worker.title}: {error}")
         else:
-            self._log.event("supervisor", f"started {worker.title} (pid {child.pid})")
+            self._log.info(f"started {worker.title} (pid {child.pid})")
             code = await asyncio.shield(child.exited)
-            self._log.event("supervisor", f"{worker.title} (pid {child.pid}) {ended(code)}")
+            level = Level.WARNING if code else Level.INFO
+            self._log.event(SUPERVISOR, f"{worker.title} (pid {child.pid}) {ended(code)}", level)
             if child.killed and worker.given_up:  # it could not be ended until now
                 worker.given_up = ""
                 self._on_given_up()
@@ -114,7 +116,7 @@ class Restarter:
 
     def _give_up(self, reason: str) -> None:
         self.worker.given_up = reason
-        self._log.event("supervisor", f"{self.worker.title} stays down: {reason}")
+        self._log.error(f"{self.worker.title} stays down: {reason}")
         self._on_given_up()
         if self.worker.phase == "starting" and not self.worker.on_trial:
             self._outcome.fail(

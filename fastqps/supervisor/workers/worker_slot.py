@@ -13,6 +13,7 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.progress import Watched
+from fastqps.terminal import leveled
 
 REAP_MAX_S = 30.0  # after a SIGKILL; after that its end is no longer awaited
 # How soon and how often a dead process is restarted.
@@ -122,7 +123,7 @@ class WorkerSlot(ABC):
     def kill(self, reason: str) -> None:
         """Sends SIGKILL once, and logs the reason. The process is settled when it is reaped."""
         if self.child is not None and not self.killed:
-            self.log.event("supervisor", f"killing {self.title} (pid {self.child.pid}): {reason}")
+            self.log.warning(f"killing {self.title} (pid {self.child.pid}): {reason}")
             self.child.signal(signal.SIGKILL)
 
     def overdue(self, now: int, charge_ns: int, step_timeout_ns: int) -> str | None:
@@ -150,7 +151,7 @@ class WorkerSlot(ABC):
         if self.watched.dying_ns < REAP_MAX_S * 1e9:
             return False
         self.given_up = "it was killed and does not end: a driver or a debugger holds it"
-        self.log.event("supervisor", f"{self.title} (pid {self.child.pid}) stays down: {self.given_up}")
+        self.log.error(f"{self.title} (pid {self.child.pid}) stays down: {self.given_up}")
         return True
 
     @abstractmethod
@@ -175,6 +176,5 @@ class WorkerSlot(ABC):
         return environment()
 
     def _on_line(self, line: str) -> None:
-        if line.strip():
-            self.last_line = line.strip()
-        self.log.event(self.title, line)
+        self.last_line = leveled(line)[1].strip() or self.last_line
+        self.log.output(self.title, line)

@@ -1,4 +1,4 @@
-"""Spans of sampled calls: from the records that front doors write into the segment to an OpenTelemetry collector.
+"""Spans and lines of sampled calls: front doors write records into the segment, for a collector and the log.
 
 The request path knows nothing of this package: a door writes one fixed record when a sampled call has ended. The
 supervisor reads the records a few times a second and hands their spans to a thread that exports them.

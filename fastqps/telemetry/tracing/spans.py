@@ -11,7 +11,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from fastqps import __version__, errors
-from fastqps._core import METHODS, STAGES, TraceRecord
+from fastqps._core import METHODS, TraceRecord
+from fastqps.telemetry.tracing.records import span_ns, stages
 
 # Other methods belong to protocols that are spoken over gRPC and HTTP alike, so they have no service of gRPC.
 SERVICES = dict.fromkeys(("Predict", "PredictBatch", "PredictStream", "Generate"), "fastqps.v1.PredictService")
@@ -95,35 +96,3 @@ class SpanMaker:
         if not record.is_item:
             attributes["fastqps.items"] = record.items
         return attributes
-
-
-OF_ONE = ("Predict", "Generate", "Steps")  # calls of the others may have several items; an edge's items are calls
-
-
-def span_ns(record: TraceRecord) -> tuple[int, int]:
-    """Returns (start, end): when the request arrived, and when its answer was written. The end is never before the
-    start."""
-    return record.at_ns[0], max(record.at_ns[-1], record.at_ns[0])
-
-
-def stages(record: TraceRecord) -> list[tuple[str, int, int]]:
-    """(name, start, end) of each stage that it went through, within the whole and one after the other.
-
-    The one in which it ended without an answer lasts to its end. A call of many items has none of its own.
-    """
-    if not record.is_item and METHODS[record.method] not in OF_ONE:
-        return []
-    intervals = []
-    first_ns, last_ns = span_ns(record)
-    for k, name in enumerate(STAGES):
-        start, end = record.at_ns[k : k + 2]
-        if not start:
-            continue
-        last = not end and record.code
-        if not end and not last:
-            continue
-        start = min(max(start, first_ns), last_ns)
-        intervals.append((name, start, last_ns if last else min(max(end, start), last_ns)))
-        if last:
-            break
-    return intervals

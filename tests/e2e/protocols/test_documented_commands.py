@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from checkpoints import write_checkpoint
 from fake_hub import FakeHub
 from nightly import nightly_but
 from paths import ROOT, python_path
-from serving import PATIENCE_S, READY
+from serving import PATIENCE_S, READY, Server
 from word_files import write_words
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("getting-models", "bench", "http", "openai", "rerank")))
@@ -26,6 +26,8 @@ PAGES += ("docs/open-inference.md", "docs/text-embeddings-inference.md")
 # How commands begin that no test runs, and why.
 LEFT_OUT = {
     "make demo": ".ci/run sets everything up as it does, and tests/bench holds the demo's check of answers",
+    "make test": "it runs this test",
+    "docker": "tests/k8s/test_container.py starts what the Dockerfile makes, without an engine",
     "pip install -e": "it would change the environment of the tests; `make setup` runs it",
     "fastqps serve --device cuda": "it needs a GPU: `make gpu-check` starts such servers",
     "grpcurl": "no package has it; it reads the schema by reflection, as tests/support/servers/reflected.py does",
@@ -36,6 +38,7 @@ PEER = re.compile(r"^import (openai|cohere|tritonclient)", re.MULTILINE)
 CLIENTS = ROOT / "build/clients/bin/python"
 FREE_PORTS = "--port=0 --http-port=0 --admin-port=0"
 BRIEF = "--duration=1s --warmup=100ms"
+SOCKET = "/run/fastqps/socket"
 VERDICTS = (0, 6, 7, 8, 9)  # exit codes of `fastqps bench`, of runs as brief as here
 
 
@@ -104,6 +107,14 @@ def environment(folder: Path) -> Iterator[dict[str, str]]:
     hub.close()
 
 
+@pytest.fixture(scope="module")
+def socket(folder: Path, pooled_server: Callable[..., Server]) -> str:
+    """Where a server listens in the file system."""
+    path = folder / "socket"
+    pooled_server(f"--port=unix:{path}", "--http-port=off")
+    return str(path)
+
+
 def run(words: list[str], folder: Path, environment: dict[str, str], codes: tuple[int, ...] = (0,)) -> None:
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=4 * PATIENCE_S)
     assert done.returncode in codes, f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -125,7 +136,7 @@ def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("page", "command"), nightly_but(QUICK, ALL), ids=repr)
 def test_a_documented_command_works(
-    page: str, command: str, api: Api, folder: Path, environment: dict[str, str]
+    page: str, command: str, api: Api, folder: Path, environment: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
     server = api.server
     assert server.http
@@ -139,6 +150,8 @@ def test_a_documented_command_works(
         "fastqps top": f"fastqps top --once --admin {server.admin}",
     }.items():
         command = command.replace(written, real)
+    if SOCKET in command:
+        command = command.replace(SOCKET, request.getfixturevalue("socket"))
     if PEER.search(command):
         if not CLIENTS.exists():
             pytest.skip("there is no build/clients: run `make test-clients`")

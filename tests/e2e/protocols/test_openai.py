@@ -54,6 +54,30 @@ def test_options_of_embeddings(api: Api) -> None:
     assert np.array_equal(found[0], api.client.predict("text", dimensions=64, normalize=False).embedding)
 
 
+IGNORED = {
+    "service_tier": "auto",
+    "metadata": {"a": "b"},
+    "store": False,
+    "safety_identifier": "u",
+    "prompt_cache_key": "k",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/embeddings", {"model": "minilm", "input": "a"}),
+        ("/v1/completions", {"model": "grammar", "prompt": "a", "max_tokens": 1}),
+        ("/v1/completions", {"model": "grammar", "prompt": "a", "max_tokens": 1, "stream": True}),
+    ],
+)
+def test_fields_that_change_nothing_are_named(api: Api, path: str, fields: dict[str, Any]) -> None:
+    for given in (IGNORED, {"store": True, "metadata": None}, {}):
+        response, _ = api.post.send("POST", path, json.dumps({**fields, **given}).encode())
+        named = ", ".join(name for name, value in given.items() if value is not None)
+        assert (response.status, response.getheader("fastqps-ignored", "")) == (200, named)
+
+
 def test_completions(api: Api) -> None:
     prompts = ["She have a apple.", "I has two dog."]
     expected = [api.client.generate(prompt, model="grammar", max_tokens=16) for prompt in prompts]

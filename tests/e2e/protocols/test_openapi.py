@@ -12,10 +12,14 @@ from apis import Api
 from openapi_spec_validator import validate
 from serving import PATIENCE_S
 
-from fastqps.frontdoor.openapi import document, open_inference, openai, rerank, text_embeddings
+from fastqps.frontdoor.openapi import cohere, document, open_inference, openai, rerank, text_embeddings
 
-OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | text_embeddings.OPERATIONS | open_inference.OPERATIONS
-OF_SPARSE = {"/embed_sparse"}  # no model here can; tests/e2e/requests/test_sparse.py does the same for it
+OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | cohere.OPERATIONS | text_embeddings.OPERATIONS
+OPERATIONS |= open_inference.OPERATIONS
+UNSERVED = {
+    "/embed_sparse",
+    "/embed_all",
+}  # by models here; tests/e2e/requests/test_sparse.py and test_embed_multi.py do
 TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
 
 
@@ -74,7 +78,7 @@ def test_examples_are_answered_as_the_document_says(api: Api, served: Any, verb:
         status, answer = api.post.get(path)
     assert str(status) in row["responses"], answer
     named = re.match(r"(\d{3}): ", row["summary"])  # a route that is refused
-    assert status == (int(named[1]) if named else 424 if pattern in OF_SPARSE else 200), answer
+    assert status == (int(named[1]) if named else 424 if pattern in UNSERVED else 200), answer
     jsonschema.validate(answer, schema(row["responses"][str(status)]), jsonschema.Draft202012Validator)
 
 

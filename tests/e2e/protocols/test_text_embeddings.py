@@ -6,6 +6,7 @@ without a model's name takes the first that can do its task.
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -57,6 +58,18 @@ def test_every_form_of_inputs_to_embed(api: Api) -> None:
     found = api.post.found("/embed", inputs=[*TEXTS, MINILM_IDS])
     assert np.abs(np.array(found, np.float32) - expected).max() <= 1e-5
     assert np.array_equal(embedded(api, "/embed", MINILM_IDS), expected[-1])
+
+
+TIMES = ["x-compute-time", "x-inference-time", "x-queue-time", "x-tokenization-time", "x-total-time"]
+
+
+def test_headers_say_how_long_an_answer_took(api: Api) -> None:
+    for path, fields, characters in (("/embed", {"inputs": ["Zürich", "b"]}, 7), ("/rerank", PAIR, 2)):
+        response, _ = api.post.send("POST", path, json.dumps(fields).encode())
+        found = {name.lower(): int(value) for name, value in response.getheaders() if name.lower().startswith("x-")}
+        assert sorted(found) == sorted([*TIMES, "x-compute-characters", "x-compute-tokens"])
+        assert (found["x-compute-characters"], found["x-compute-tokens"] > 4) == (characters, True)
+        assert found["x-total-time"] >= found["x-inference-time"]
 
 
 def test_fields_that_tei_ignores(api: Api) -> None:
@@ -201,6 +214,20 @@ def test_ranks_as_cohere_and_jina(api: Api, logits: list[float], version: str, a
     assert found["usage"]["total_tokens"] == found["usage"]["prompt_tokens"] > 5 * len(DOCUMENTS)
 
 
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_embeddings_as_cohere(api: Api, version: str) -> None:
+    expected = [api.client.predict(text).embedding for text in TEXTS]
+    fields = {"texts": TEXTS, "model": "minilm", "input_type": "search_query", "truncate": "END", "max_tokens": 256}
+    found = api.post.found(f"/v{version}/embed", **fields)
+    floats = found["embeddings"] if version == "1" else found["embeddings"]["float"]
+    assert np.abs(np.array(floats, np.float32) - np.stack(expected)).max() <= 1e-5
+    assert found["response_type"] == {"1": "embeddings_floats", "2": "embeddings_by_type"}[version]
+    assert (found["texts"], found["meta"]["api_version"]["version"]) == (TEXTS, version)
+    assert found["meta"]["billed_units"]["input_tokens"] > len(TEXTS)
+    named = api.post.found(f"/v{version}/embed", **fields, embedding_types=["ubinary", "int8"], output_dimension=20)
+    assert {name: np.shape(rows) for name, rows in named["embeddings"].items()} == {"int8": (4, 20), "ubinary": (4, 3)}
+
+
 def test_options_of_cohere_and_jina(api: Api) -> None:
     def results(**options: Any) -> list[dict[str, Any]]:
         return list(api.post.found("/v1/rerank", query=QUERY, documents=DOCUMENTS, **options)["results"])
@@ -305,7 +332,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
     "many texts": ("api", "Rerank/Rerank", {"query": "a", "texts": ["b"] * 2049}, INVALID, "texts: 2049 texts"),
     "long text": ("api", "Rerank/Rerank", {"query": "a", "texts": ["b", LONG]}, INVALID, "texts: 30"),
     "sparse": ("api", "Embed/EmbedSparse", {"inputs": "a"}, PRECONDITION, "'minilm' has no sparse embeddings"),
-    "all": ("api", "Embed/EmbedAll", {"inputs": "a"}, "UNIMPLEMENTED", "EmbedAll is not served here"),
+    "all": ("api", "Embed/EmbedAll", {"inputs": "a"}, PRECONDITION, "'minilm' makes no vector of each token"),
     "no characters": ("api", "Tokenize/Tokenize", {}, INVALID, "inputs: 0 characters, must have 1 to 64000"),
     "no ids": ("api", "Tokenize/Decode", {}, INVALID, "ids: 0 ids, at least 1"),
 }  # fmt: skip
@@ -331,7 +358,7 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
              "truncation_direction: left, but the model 'minilm' cuts on the right"),
     "long text": ("/rerank", {**PAIR, "texts": [LONG], "truncate": False}, 422, VALIDATION, "texts: 30"),
     "sparse": ("/embed_sparse", {"inputs": "a"}, 424, BACKEND, "has no sparse embeddings"),
-    "all": ("/embed_all", {"inputs": "a"}, 424, BACKEND, "not served here: POST /embed, or call Predict"),
+    "all": ("/embed_all", {"inputs": "a"}, 424, BACKEND, "'minilm' makes no vector of each token"),
     "no vectors": ("/embed", {"model": "labelled", "inputs": "a"}, 424, BACKEND, "'labelled' is not an embedding"),
     "no classes": ("/predict", {"model": "minilm", "inputs": "a"}, 424, BACKEND, "these can: 'labelled', "),
     "three labels": ("/rerank", {"model": "labelled", **PAIR}, 424, BACKEND,

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import numpy as np
 import pytest
 from multi_vectors import DIMENSIONS, DOCUMENT_TOKENS, EXPANDED, QUERY_TOKENS, write_multi, write_pylate
 from posting import Poster
+from reflected import call
 from serving import PATIENCE_S, Server
 from token_classifiers import texts
 
@@ -71,11 +73,13 @@ def test_vectors_are_the_engines(server: Server, folders: dict[str, str], name: 
 def test_forms(server: Server, folders: dict[str, str]) -> None:
     engine = Engine(folders["native"], dtype="float32")
     with Client(server.address, model="native") as client:
-        for dtype, close in (("float32", CLOSE), ("float16", 1e-3), ("int8", 1 / 127)):
+        for dtype, close in (("float32", CLOSE), ("float16", 1e-3), ("int8", 1 / 127), ("uint8", 1 / 127)):
             for cut in ({}, {"dimensions": 7}):
                 expected = engine.embed_multi(GIVEN, **cut, truncate=True)
                 got = client.embed_multi(GIVEN, **cut, dtype=dtype, truncate=True)  # type: ignore[arg-type]
                 assert_same(got, expected, close)
+        signs = [np.packbits(each > 0, axis=-1) for each in client.embed_multi(GIVEN, dimensions=12, truncate=True)]
+        assert_same(client.embed_multi(GIVEN, dimensions=12, dtype="ubinary", truncate=True), signs, 0)
         raw = client.embed_multi(GIVEN, normalize=False, truncate=True)
         assert_same(raw, engine.embed_multi(GIVEN, normalize=False, truncate=True))
         assert_same(client.embed_multi([[2, 5, 6, 7]]), engine.embed_multi([[2, 5, 6, 7]]))
@@ -87,6 +91,17 @@ def test_forms(server: Server, folders: dict[str, str]) -> None:
             return await client.embed_multi(GIVEN, prompt_name="query", truncate=True)
 
     assert_same(asyncio.run(ask()), engine.embed_multi(GIVEN, prompt_name="query", truncate=True))
+
+
+def test_embed_all_as_tei(server: Server, folders: dict[str, str]) -> None:
+    expected = Engine(folders["native"], dtype="float32").embed_multi(GIVEN[:3])
+    poster, channel = Poster(server), grpc.insecure_channel(server.address)
+    assert_same([np.array(rows, np.float32) for rows in poster.found("/embed_all", inputs=GIVEN[:3])], expected)
+    for text, rows in zip(GIVEN, expected, strict=False):
+        (found,) = call(channel, "tei.v1.Embed/EmbedAllStream", {"inputs": text})
+        assert_same([np.array([list(row.embeddings) for row in found.token_embeddings], np.float32)], [rows])
+        assert found.metadata.compute_tokens >= len(rows)
+    poster.close(), channel.close()
 
 
 def test_refusals(server: Server) -> None:

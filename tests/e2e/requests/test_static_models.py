@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import static_models
 from fake_cuda import environment
+from posting import Poster
 from safetensors.numpy import save_file
 from serving import PATIENCE_S, Server
 
@@ -19,6 +21,8 @@ from fastqps.cli import main
 from fastqps.models.names import packaged
 
 CLOSE = 1e-5
+PRECISIONS = {"int8": "INT8", "uint8": "UINT8", "binary": "INT8", "ubinary": "UINT8"}  # with their datatypes
+RANGE = np.float32([[-128.5], [126.5]]) / np.float32(127)  # of every dimension
 MIB = 1 << 20
 DISPATCHER_MIB_MAX = 30  # of one more dispatcher
 
@@ -37,6 +41,39 @@ def test_answers_are_the_packages(serve: Callable[..., Server], tmp_path: Path) 
 
     shorter = StaticModel.from_pretrained(tmp_path / "m", dimensionality=8)
     assert np.abs(short - shorter.encode(texts[:100], use_multiprocessing=False)).max() < CLOSE
+
+
+def test_quantized_embeddings_are_those_of_sentence_transformers(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """10,000 of them, in every form in which a protocol has them."""
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    def decoded(rows: list[str], dtype: type[np.generic]) -> np.ndarray:
+        return np.stack([np.frombuffer(base64.b64decode(row), dtype) for row in rows])
+
+    static_models.model2vec(tmp_path / "m")
+    server = serve(f"--model=m={tmp_path / 'm'}", "--device=cpu", "--dispatchers=1", "--frontdoors=1")
+    texts, post = [text or "a" for text in static_models.texts(10_000)], Poster(server)
+    with Client(server.address) as client:
+        for part in (texts[at : at + 500] for at in range(0, len(texts), 500)):
+            cohere = post.found("/v2/embed", texts=part, embedding_types=["base64", *PRECISIONS])["embeddings"]
+            floats = decoded(cohere["base64"], np.float32)
+            tensor = {"name": "text", "shape": [len(part)], "datatype": "BYTES", "data": part}
+            for precision, name in PRECISIONS.items():
+                wanted = quantize_embeddings(floats, precision, np.repeat(RANGE, floats.shape[1], axis=1))
+                assert np.array_equal(cohere[precision], wanted), precision
+                options = {"output_dtype": precision, "normalize": True}
+                openai = post.found("/v1/embeddings", input=part, encoding_format="base64", **options)["data"]
+                assert np.array_equal(decoded([row["embedding"] for row in openai], wanted.dtype.type), wanted)
+                openai = post.found("/v1/embeddings", input=part[:9], **options)["data"]
+                assert np.array_equal([row["embedding"] for row in openai], wanted[:9])
+                (output,) = post.found("/v2/models/m/infer", inputs=[tensor], parameters=options)["outputs"]
+                assert (output["datatype"], output["shape"]) == (name, list(wanted.shape))
+                assert np.array_equal(output["data"], wanted.ravel())
+                by_grpc = client.embed(part, dtype=precision, normalize=True)
+                if "int8" in precision:
+                    by_grpc = np.rint(by_grpc * 127) + (128 if precision == "uint8" else 0)
+                assert np.array_equal(by_grpc, wanted)
+    post.close()
 
 
 def test_long_texts_are_cut_by_characters(serve: Callable[..., Server], tmp_path: Path) -> None:

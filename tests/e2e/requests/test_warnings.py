@@ -35,7 +35,7 @@ def test_warnings_are_logged_and_listed(serve: Any, cross_encoder: str) -> None:
     limit, unknown = model.warnings
     assert "at most 40 tokens and the model takes 64" in limit and "of_its_own" in unknown
     for warning in model.warnings:
-        assert server.log().count(f"warning: m: {warning}") == 1
+        assert server.log().count(f"WARNING supervisor: m: {warning}") == 1
 
 
 @pytest.mark.parametrize("allowed", [False, True])

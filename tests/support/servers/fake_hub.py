@@ -7,12 +7,19 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import _http
+
+from fastqps.models.hub import patience, snapshot
 
 _LARGE = (".safetensors", ".bin", ".onnx")  # files that the hub keeps outside of git
 SIGNATURE = "?Signature=secret"  # opens such a file to whoever has it
@@ -33,6 +40,25 @@ class Repository:
         commit = hashlib.sha1(content.encode()).hexdigest()
         self.commits[commit], self.branches[branch] = files, commit
         return commit
+
+
+@contextmanager
+def hub_of_this_process(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[FakeHub]:
+    """A hub that this process downloads from, into a cache in the folder."""
+    found = FakeHub()
+    patch.setattr(constants, "ENDPOINT", found.url)
+    patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", found.url + "/{repo_id}/resolve/{revision}/{filename}")
+    patch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
+    patch.setattr(constants, "HF_TOKEN_PATH", str(folder / "token"))
+    patch.setattr(_http, "_HUB_ORIGINS", frozenset({_http._url_origin(found.url)}), raising=False)
+    patch.setattr(patience, "WAIT_S", 0.01)
+    patch.setattr(snapshot, "_fetched", {})
+    patch.setenv("NO_PROXY", "127.0.0.1")
+    patch.delenv("HF_TOKEN", raising=False)
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 def folder_files(path: Path) -> dict[str, bytes]:

@@ -32,6 +32,7 @@ from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, make_plan
 from fastqps.supervisor.server.supervisor import Supervisor
 from fastqps.supervisor.shared import Shared
+from fastqps.terminal import Level
 
 WAIT_MAX_S = 4000.0  # of the fake clock: no wait of a test takes longer
 BEGAN_S = 1000.0
@@ -73,8 +74,8 @@ class FakeLog(Log):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def event(self, role: str, text: str) -> None:
-        self.lines.append(f"{role}: {text}")
+    def event(self, process: str, text: str, level: Level = Level.INFO, **fields: Any) -> None:
+        self.lines.append(f"{process}: {text}")
 
     def close(self) -> None:
         pass

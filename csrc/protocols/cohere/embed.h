@@ -1,0 +1,135 @@
+// The embed API of Cohere.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "contract/quantize.h"
+#include "protocols/rerank/rerank.h"
+#include "transport/http/http_request.h"
+
+namespace fastqps::protocols {
+
+// The forms in which a request can have its embeddings, all of them at once. In the order of an answer.
+struct EmbeddingForm {
+  std::string_view name;
+  DType dtype;
+  bool base64 = false;
+};
+inline constexpr EmbeddingForm kEmbeddingForms[] = {{"float", DType::kFloat32},   {"int8", DType::kInt8},
+                                                    {"uint8", DType::kUint8},     {"binary", DType::kBinary},
+                                                    {"ubinary", DType::kUbinary}, {"base64", DType::kFloat32, true}};
+
+// What a text is for, and the names under which models have a prompt for that.
+struct InputType {
+  std::string_view name;
+  std::array<std::string_view, 3> prompts;
+};
+inline constexpr InputType kInputTypes[] = {{"search_query", {"search_query", "query", "s2p_query"}},
+                                            {"search_document", {"search_document", "document", "passage"}},
+                                            {"classification", {"classification"}},
+                                            {"clustering", {"clustering"}}};
+
+// POST /v1/embed and /v2/embed: {"texts"}, an item for each. Its context is an AnswerHead and a RankContext of the
+// texts.
+class EmbedTextsReader final : public TeiJsonReader {
+ public:
+  EmbedTextsReader(service::ModelRoutes& routes, u32 items_max) : TeiJsonReader(routes, items_max), routes_(routes) {}
+
+  u32 items() const override { return u32(texts_.size()); }
+  FieldError item(u32 index, RequestView& view) override {
+    view = options_.base;
+    view.input = Input::kText;
+    view.text = texts_[index];
+    FieldError error = requests_.embed(options_.text, view, item_reason_);
+    if (error.fault == FieldFault::kEmpty) error.field = "texts";
+    return error;
+  }
+  std::string_view context() const override { return context_; }
+
+ private:
+  void clear() override {
+    given_ = false;
+    texts_.clear();
+    head_ = {};
+    options_.base.output.timings = false;  // no headers say them
+    type_ = nullptr;
+    tokens_ = 0;
+  }
+  std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
+    if (name == "texts") return given_ = true, read_texts("texts", element, items_max_, texts_, reason);
+    if (element.is_null()) return FieldError{};  // clients send null for what is not set
+    const OptionValue value = option_value(element);
+    if (name == "model") return read_text("model", element, &options_.text.model);
+    if (name == "input_type") return read_input_type(value.text);
+    if (name == "embedding_types") return read_forms(element);
+    if (name == "truncate") return read_truncate(value.text);
+    if (name == "output_dimension")
+      return FieldError{"output_dimension", service::to_count(value, &options_.text.dimensions.emplace())};
+    if (name == "max_tokens") return FieldError{"max_tokens", service::to_count(value, &tokens_)};
+    if (name == "images" || name == "inputs") return FieldError{name.data(), "is not served: send texts"};
+    if (const auto error = set_call_option(name, value, options_.base)) return *error;
+    return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
+  }
+  FieldError read_input_type(std::string_view name) {
+    for (const InputType& type : kInputTypes)
+      if (type.name == name) return type_ = &type, FieldError{};
+    return {"input_type", "must be search_document, search_query, classification or clustering"};
+  }
+  FieldError read_forms(const JsonValue& value) {
+    constexpr const char* kWrong = "must be an array of float, int8, uint8, binary, ubinary or base64";
+    JsonArray names;
+    if (value.get(names) || names.begin() == names.end()) return {"embedding_types", kWrong};
+    for (const JsonValue& each : names) {
+      std::string_view name;
+      if (each.get(name)) return {"embedding_types", kWrong};
+      const auto* form = std::ranges::find(kEmbeddingForms, name, &EmbeddingForm::name);
+      if (form == std::end(kEmbeddingForms)) return {"embedding_types", kWrong};
+      head_.forms |= u8(1 << (form - kEmbeddingForms));
+    }
+    return {};
+  }
+  FieldError read_truncate(std::string_view side) {
+    if (side != "NONE" && side != "START" && side != "END") return {"truncate", "must be NONE, START or END"};
+    options_.text.truncation.asked = side != "NONE";
+    options_.text.direction = side == "START" ? TruncationDirection::kLeft : TruncationDirection::kRight;
+    return {};
+  }
+  FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
+    if (!given_) return {"texts", "must be given"};
+    if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
+    const i32 route = requests_.embedding(options_.text.model);
+    if (route >= 0 && type_) choose_prompt(routes_.setup(u32(route)).card);
+    const u32 tokens = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
+    if (tokens_ && tokens_ < tokens)
+      return {"max_tokens",
+              reason.print("%u, must be at least %u: texts are cut at the model's own limit alone", tokens_, tokens)};
+    head_.begin(info, made_++);
+    context_ = head_.bytes();
+    RankContext::append(context_, true, texts_);
+    return {};
+  }
+  // Without one for the input type, the model's default prompt is meant.
+  void choose_prompt(const ModelCard& card) {
+    for (const std::string_view wanted : type_->prompts)
+      for (const auto& [name, _] : card.prompts)
+        if (!wanted.empty() && transport::equal_ignoring_case(name, wanted))
+          return void(options_.text.prompt_name = name);
+  }
+
+  service::ModelRoutes& routes_;
+  bool given_ = false;
+  std::vector<std::string_view> texts_;
+  AnswerHead head_;
+  const InputType* type_ = nullptr;  // none was given
+  u32 tokens_ = 0;                   // max_tokens; 0: not given
+  std::string context_;
+  u64 made_ = 0;  // requests so far, for their ids
+};
+
+// {"id", "response_type", "embeddings": {"float": [[…], …], "int8": …}, "texts", "meta"}; of /v1/embed without
+// embedding_types, "embeddings" is the float ones alone.
+extern const service::AnswerWriter& kEmbedTextsWriter;
+
+}  // namespace fastqps::protocols

@@ -1,0 +1,96 @@
+"""Refuses flags and commands of other servers with one line: what they are here, and the command that works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from fastqps.cli.peers import COMMANDS, PEERS
+from fastqps.errors import ConfigError
+from fastqps.models.files.ways_out import ELSEWHERE
+
+FLAG = re.compile(r"--[a-z-]+ \S+")  # a flag here and its value; all other meanings are sentences or parts of a name
+NAME, REVISION = "NAME=MODEL", "MODEL@REVISION"
+_VALUES = ("on", "off", "true", "false")  # of flags that also stand alone
+
+
+def refuse(arguments: Sequence[str], own: Mapping[str, bool]) -> None:
+    """Raises ``ConfigError`` if the command or a flag is another server's.
+
+    ``arguments``: the command and what follows. ``own``: the flags of ``fastqps serve``, and whether one needs a value.
+    """
+    command, *rest = arguments
+    if rest and rest[0] in COMMANDS:  # the image puts serve in front
+        command, *rest = rest
+    unknown = {flag for flag, _ in _split(rest, own)} - own.keys() - {""}
+    peer = COMMANDS.get(command) or max(PEERS, key=lambda name: len(unknown & rows(name).keys()))
+    theirs = rows(peer)
+    if command not in COMMANDS and not unknown & theirs.keys():
+        return
+    notes = [f"{peer}'s {command} is serve here"] if command in COMMANDS else []
+    here = _Command()
+    for flag, value in _split(rest, {**own, **{flag: needs for flag, (needs, _) in theirs.items()}}):
+        if flag in theirs:
+            notes.append(f"{peer}'s {flag}{here.translate(theirs[flag][1], value)}")
+        elif flag in own or not flag:
+            here.keep(flag, value)
+        else:
+            notes.append(f"unknown argument {flag}")
+    raise ConfigError(f"{'; '.join(dict.fromkeys(notes))}; try: {here}")
+
+
+def rows(peer: str) -> dict[str, tuple[bool, str]]:
+    """The flags of another server: whether each needs a value, and what it is here."""
+    return {key.partition(" ")[0]: (" " in key, means) for key, means in PEERS.get(peer, {}).items()}
+
+
+def _split(arguments: Sequence[str], needs_value: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
+    """Each flag with its value, and each model as the value of no flag."""
+    left = deque(arguments)
+    while left:
+        flag, equals, value = left.popleft().partition("=")
+        if not flag.startswith("-"):
+            flag, value = "", f"{flag}{equals}{value}"
+        elif not equals and left and (needs_value.get(flag) or left[0] in _VALUES):
+            value = left.popleft()
+        yield flag, value
+
+
+class _Command:
+    """The command that does here what the other one does there."""
+
+    def __init__(self) -> None:
+        self._models: list[str] = []
+        self._names: list[str] = []
+        self._revisions: list[str] = []
+        self._flags: list[str] = []
+
+    def keep(self, flag: str, value: str) -> None:
+        """Takes over a flag, or a model."""
+        if flag in ("", "--model"):
+            self._models.append(ELSEWHERE.get(value, value))
+        else:
+            self._flags += [flag, value] if value else [flag]
+
+    def translate(self, means: str, value: str) -> str:
+        """Adds what a flag means, if it can; the end of a sentence about it."""
+        if means in (NAME, REVISION):
+            (self._names if means == NAME else self._revisions).append(value)
+            return f" is {means} here"
+        if not FLAG.fullmatch(means):
+            return f": {means}"
+        flag, _, wanted = means.partition(" ")
+        self.keep(flag, "off" if (wanted, value) == ("on", "false") else wanted.replace("{}", value))
+        return f" is {flag if '{}' in wanted else means} here"
+
+    def __str__(self) -> str:
+        named = zip_longest(self._models, self._names, self._revisions, fillvalue="")
+        models = [
+            f"{name}{'=' if name else ''}{model}{'@' if revision else ''}{revision}"
+            for model, name, revision in named
+            if model
+        ]
+        return shlex.join(["fastqps", "serve", *models, *self._flags])
