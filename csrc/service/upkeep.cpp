@@ -49,7 +49,7 @@ void CounterCopy::copy() {
 void CounterCopy::copy_transport(const transport::Counters& c) {
   u64 floods = 0;
   for (u64 n : c.floods) floods += n;
-  const u64 values[kTransports] = {
+  const u64 values[] = {
       c.accepted,
       c.closed,
       c.refused,
@@ -83,6 +83,7 @@ void CounterCopy::copy_transport(const transport::Counters& c) {
       c.http_requests[1][4],
       c.http_requests[1][5],
   };
+  static_assert(std::size(values) == kTransports);
   for (u32 i = 0; i < kTransports; i++) memory_.stats.transport[i].store(before_.transport[i] + values[i], kRelaxed);
   // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.
   for (u32 code = 0; code < kStatusCodes; code++) {

@@ -1,6 +1,8 @@
 // The counters of each process, in a block that it alone writes: front door i in block i, dispatcher j in block doors +
 // j.
 #pragma once
+#include <iterator>
+
 #include "contract/status.h"
 #include "core/layout/histogram.h"
 #include "core/layout/limits.h"
@@ -49,59 +51,12 @@ inline constexpr const char* kIdleNames[kIdles] = {"no_work", "batch_delay", "ga
 // Where the time of a process's start goes: importing Python modules; waiting for other processes that start on the
 // same device; opening the device; loading weights; testing kernels; capturing graphs; the first steps; measuring what
 // is chosen; loading tokenizers.
-enum StartStage : u32 {
-  kStartOther = 0,
-  kStartImports,
-  kStartWaiting,
-  kStartDevice,
-  kStartWeights,
-  kStartKernels,
-  kStartGraphs,
-  kStartFirstSteps,
-  kStartChoices,
-  kStartTokenizers,
-  kStartStages
-};
-inline constexpr const char* kStartStageNames[kStartStages] = {
-    "other", "imports", "waiting", "device", "weights", "kernels", "graphs", "first_steps", "choices", "tokenizers"};
+inline constexpr const char* kStartStageNames[] = {"other",   "imports", "waiting",     "device",  "weights",
+                                                   "kernels", "graphs",  "first_steps", "choices", "tokenizers"};
+inline constexpr u32 kStartStages = u32(std::size(kStartStageNames));
 
-// Counters of the HTTP/2 layer.
-enum TransportCount : u32 {
-  kAccepted = 0,
-  kClosed,
-  kRefused,
-  kAcceptErrors,
-  kHttp1,
-  kTlsOnPlaintext,
-  kTimeouts,
-  kProtocolErrors,
-  kFloods,
-  kGoaways,
-  kClientResets,
-  kLostCalls,
-  kRefusedStreams,
-  kNotRead,
-  kBytesIn,
-  kBytesOut,
-  kReads,
-  kWrites,
-  kTurns,
-  kSleeps,
-  kTlsHandshakes,
-  kTlsFailures,
-  kPlaintextOnTls,
-  kUnauthenticated,
-  kTlsDropped,
-  kMadeRoom,
-  kHttp11Good,
-  kHttp11ClientErrors,
-  kHttp11ServerErrors,
-  kHttp2Good,
-  kHttp2ClientErrors,
-  kHttp2ServerErrors,
-  kTransports
-};
-inline constexpr const char* kTransportNames[kTransports] = {
+// Counters of the transport, in the order of CounterCopy::copy_transport.
+inline constexpr const char* kTransportNames[] = {
     "accepted",         "closed",       "refused",          "accept_errors",   "http1",
     "tls_on_plaintext", "timeouts",     "protocol_errors",  "floods",          "goaways",
     "client_resets",    "lost_calls",   "refused_streams",  "not_read",        "bytes_in",
@@ -109,6 +64,7 @@ inline constexpr const char* kTransportNames[kTransports] = {
     "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped",
     "made_room",        "http1_2xx",    "http1_4xx",        "http1_5xx",       "http2_2xx",
     "http2_4xx",        "http2_5xx"};
+inline constexpr u32 kTransports = u32(std::size(kTransportNames));
 
 struct alignas(64) Stats {
   Histogram stage[kStages];

@@ -28,80 +28,74 @@ void describe_name(std::string_view name, const Header& header, char* text, size
   }
 }
 
-// Texts may name a limit; `text` has room for them.
+// Those whose text names nothing.
+struct Row {
+  Fault fault;
+  const char* text;
+  Description description;
+};
+constexpr Row kRows[] = {
+    {Fault::kContentType, "content-type must be application/grpc", {Code::kInvalidArgument, {.http_status = 415}}},
+    {Fault::kMethod, "the HTTP method must be POST", {Code::kInternal, {.http_status = 405, .allow_post = true}}},
+    {Fault::kPath, "unknown method", {Code::kUnimplemented}},
+    {Fault::kTimeout,
+     "grpc-timeout must be given once, as 1 to 8 digits and a unit: H, M, S, m, u or n",
+     {Code::kInvalidArgument}},
+    {Fault::kEncoding, "grpc-encoding must be identity, gzip or deflate", {Code::kUnimplemented}},
+    {Fault::kHeaderLength, "Inference-Header-Content-Length must be given once, in digits", {Code::kInvalidArgument}},
+    {Fault::kExpectation, "the Expect header may only be 100-continue", {Code::kInvalidArgument}},
+    {Fault::kFlag, "the message's compressed flag is neither 0 nor 1", {Code::kInternal}},
+    {Fault::kFlagWithoutEncoding,
+     "the message is compressed, but grpc-encoding names no compression",
+     {Code::kInternal}},
+    {Fault::kNoMessage, "the request has no message", {Code::kInternal}},
+    {Fault::kCutMessage, "the request ends inside a message", {Code::kInternal}},
+    {Fault::kSecondMessage, "the request has more than one message", {Code::kInternal}},
+    {Fault::kInflate, "the compressed message is corrupt", {Code::kInternal}},
+    {Fault::kInflateBusy, "too many large compressed messages wait", {Code::kResourceExhausted}},
+    {Fault::kDeadline, "the deadline passed while the request was received", {Code::kDeadlineExceeded}},
+    {Fault::kIdle, "the stream was idle: open it again", {Code::kUnavailable}},
+    {Fault::kStalled, "the request made no progress", {Code::kDeadlineExceeded}},
+};
+
+// `text` has room for texts that name a limit.
 Description describe(const DoorState& door, const Call& call, char* text, size_t room) {
   const Limits& limits = door.limits;
   const auto say = [&](const char* format, auto... values) { std::snprintf(text, room, format, values...); };
+  for (const Row& row : kRows)
+    if (row.fault == call.fault) return say("%s", row.text), row.description;
   switch (call.fault) {
     case Fault::kHeaderList:
       say("the header list is over %u bytes or %u fields", limits.header_list_bytes, limits.header_fields);
-      return {Code::kResourceExhausted};
-    case Fault::kContentType:
-      return say("content-type must be application/grpc"), Description{Code::kInvalidArgument, {.http_status = 415}};
-    case Fault::kMethod:
-      return say("the HTTP method must be POST"),
-             Description{Code::kInternal, {.http_status = 405, .allow_post = true}};
+      break;
     case Fault::kUnauthenticated:
       say(call.authorization_seen ? "the token in the authorization header is not one of this server's"
                                   : "this server needs the header authorization: Bearer TOKEN");
       return {Code::kUnauthenticated, {.bearer = true}};
-    case Fault::kPath:
-      return say("unknown method"), Description{Code::kUnimplemented};
-    case Fault::kTimeout:
-      say("grpc-timeout must be given once, as 1 to 8 digits and a unit: H, M, S, m, u or n");
-      return {Code::kInvalidArgument};
-    case Fault::kEncoding:
-      say("grpc-encoding must be identity, gzip or deflate");
-      return {Code::kUnimplemented};
     case Fault::kConnectionFull:
       say("more than %u calls are in flight on this connection", 2 * limits.streams);
-      return {Code::kResourceExhausted};
+      break;
     case Fault::kAnswersNotRead:
       say("more than %u bytes of answers on this connection are not being read", limits.answer_bytes);
-      return {Code::kResourceExhausted};
-    case Fault::kHeaderLength:
-      return say("Inference-Header-Content-Length must be given once, in digits"), Description{Code::kInvalidArgument};
-    case Fault::kExpectation:
-      return say("the Expect header may only be 100-continue"), Description{Code::kInvalidArgument};
+      break;
     case Fault::kTenant:
-      return describe_name(door.calls.tenant_header, door.calls.callers[call.index].names->tenant, text, room),
-             Description{Code::kInvalidArgument};
+      describe_name(door.calls.tenant_header, door.calls.callers[call.index].names->tenant, text, room);
+      return {Code::kInvalidArgument};
     case Fault::kGroup:
-      return describe_name(kGroupHeader, door.calls.callers[call.index].names->group, text, room),
-             Description{Code::kInvalidArgument};
-    case Fault::kFlag:
-      return say("the message's compressed flag is neither 0 nor 1"), Description{Code::kInternal};
-    case Fault::kFlagWithoutEncoding:
-      return say("the message is compressed, but grpc-encoding names no compression"), Description{Code::kInternal};
+      describe_name(kGroupHeader, door.calls.callers[call.index].names->group, text, room);
+      return {Code::kInvalidArgument};
     case Fault::kTooLarge:
     case Fault::kInflateTooLarge:
-      return say("the message is larger than %u bytes", message_limit(door, call)),
-             Description{Code::kResourceExhausted};
+      say("the message is larger than %u bytes", message_limit(door, call));
+      break;
     case Fault::kReassembly:
       say("this connection has its share of the %llu bytes for unfinished messages",
           (unsigned long long)limits.reassembly_bytes);
-      return {Code::kResourceExhausted};
-    case Fault::kNoMessage:
-      return say("the request has no message"), Description{Code::kInternal};
-    case Fault::kCutMessage:
-      return say("the request ends inside a message"), Description{Code::kInternal};
-    case Fault::kSecondMessage:
-      return say("the request has more than one message"), Description{Code::kInternal};
-    case Fault::kInflate:
-      return say("the compressed message is corrupt"), Description{Code::kInternal};
-    case Fault::kInflateBusy:
-      return say("too many large compressed messages wait"), Description{Code::kResourceExhausted};
-    case Fault::kDeadline:
-      return say("the deadline passed while the request was received"), Description{Code::kDeadlineExceeded};
-    case Fault::kIdle:
-      return say("the stream was idle: open it again"), Description{Code::kUnavailable};
-    case Fault::kStalled:
-      return say("the request made no progress"), Description{Code::kDeadlineExceeded};
-    case Fault::kNone:
-    case Fault::kHeaderFaults:
       break;
+    default:
+      return {Code::kInternal};
   }
-  return {Code::kInternal};
+  return {Code::kResourceExhausted};
 }
 
 // The same for a plain call, where the words or the status differ.
