@@ -76,8 +76,8 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
   if (byte && !normalized && task.form == AnswerForm::kVector)
     return refusals_.refuse_field(
         "output.dtype",
-        "DTYPE_INT8 (3) and DTYPE_UINT8 (4) can hold values from -1 to 1 only, and this embedding is not normalized; set normalize, or use "
-        "DTYPE_FLOAT16");
+        "DTYPE_INT8 (3) and DTYPE_UINT8 (4) can hold values from -1 to 1 only, and this embedding is not normalized; "
+        "set normalize, or use DTYPE_FLOAT16");
   if (task.form == AnswerForm::kSparse && output.max_active_dims > sparse_weights(route.dimensions))
     return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,
                                   sparse_weights(route.dimensions));

@@ -18,7 +18,7 @@ import fastqps
 from fastqps.errors import CallError
 
 TEXT = "a b c d"
-REFUSED = "output.dtype: DTYPE_INT8 (3) can hold values from -1 to 1 only"
+REFUSED = "output.dtype: DTYPE_INT8 (3) and DTYPE_UINT8 (4) can hold values from -1 to 1 only"
 
 
 @pytest.fixture(scope="module")

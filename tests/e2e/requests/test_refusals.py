@@ -29,7 +29,7 @@ OF_ALL: list[Refused] = [
     ({"priority": 9}, "priority", "9", "0 to 3"),
     ({"tenant": "t" * 10_000}, "tenant", "10000 bytes", "at most 256"),
     ({"group": "g" * (1 << 20)}, "group", f"{1 << 20} bytes", "at most 128"),
-    ({"output": {"dtype": 7}}, "output.dtype", "7", "0 to 3"),
+    ({"output": {"dtype": 7}}, "output.dtype", "7", "0 to 6"),
     ({"model": "unheard-of"}, "model", "'unheard-of'", "served: 'minilm', 'grammar'"),
     ({"token_ids": {}}, "token_ids", "0 ids", "at least 1"),
     ({"generate": {"temperature": -2}}, "generate.temperature", "-2", "0 or more"),
