@@ -42,7 +42,6 @@ RUN /opt/fastqps/bin/pip install "$(ls /wheels/*.whl)[demo,bench,tracing]" nvidi
 # of the hub, step sizes that a start has measured, and compiled GPU kernels stay there.
 FROM base AS runtime
 RUN useradd --uid 10001 --user-group --create-home --home-dir /data --shell /usr/sbin/nologin fastqps
-COPY tools/image_entry.sh /usr/local/bin/
 # A port of a container is reachable from outside of it only on an address of the container, not on its loopback.
 ENV PATH=/opt/fastqps/bin:$PATH HOME=/data HF_HOME=/data FASTQPS_HOST=0.0.0.0 FASTQPS_ADMIN_HOST=0.0.0.0
 VOLUME /data
@@ -50,7 +49,8 @@ USER 10001:10001
 WORKDIR /tmp
 EXPOSE 50051 8000 9464
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["image_entry.sh"]
+ENTRYPOINT ["fastqps"]
+CMD ["serve"]
 
 FROM runtime AS gpu
 USER root

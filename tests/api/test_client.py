@@ -336,7 +336,9 @@ def test_wrong_options_are_refused_before_anything_is_sent(client: Any) -> None:
             client.embed(texts)
     with pytest.raises(ValueError, match=r"^priority: 'highest', must be one of low, normal, high$"):
         client.predict("a", priority="highest")
-    with pytest.raises(ValueError, match=r"^dtype: 'int4', must be one of float32, float16, int8, uint8, binary, ubinary$"):
+    with pytest.raises(
+        ValueError, match=r"^dtype: 'int4', must be one of float32, float16, int8, uint8, binary, ubinary$"
+    ):
         client.predict("a", dtype="int4")
 
 

@@ -291,6 +291,7 @@ def test_the_report_says_why_the_best_is_the_best(tune: Tune) -> None:
 def test_the_file_holds_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "other").mkdir()  # without it, link/other would be a name of the hub
     base = {
         "model": ["minilm", "./mine", "named=link/other"],
         "device": "sim:h200-minilm-l6,sim:./slow.toml",

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from paths import ROOT
 from serving import PATIENCE_S, READY, until
 
 HERE = (
@@ -47,7 +46,6 @@ for folder in /usr /etc /dev /sys {sys.base_prefix} {PACKAGES} "$environment"; d
     mount --bind -o ro "$folder" ".$folder"
 done
 mount --bind -o ro "$environment" opt/fastqps
-mount --bind -o ro {ROOT}/tools usr/local/bin
 mount --bind "$volume" data
 mount -o remount,ro "$root"
 exec chroot . setpriv --reuid "${{user%:*}}" --regid "${{user#*:}}" --clear-groups --bounding-set=-all \\

@@ -75,8 +75,8 @@ def test_the_image_serves_however_a_model_is_named(installed: Path, tmp_path: Pa
         hub = network.submit(FakeHub, container.OUTSIDE).result()
         hub.repository("org/grammar", ROOT / "fastqps/data/grammar")
         for arguments, more in (
-            (["hub:org/grammar"], {"HF_ENDPOINT": hub.url}),
-            (["serve", "hub:org/grammar"], {"HF_HUB_OFFLINE": "1"}),
+            (["org/grammar"], {"HF_ENDPOINT": hub.url}),
+            (["serve", "org/grammar"], {"HF_HUB_OFFLINE": "1"}),
             (["--model", "grammar"], {}),
         ):
             with container.running(IMAGE, network, installed, tmp_path, arguments, **more) as server:

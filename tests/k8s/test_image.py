@@ -12,7 +12,6 @@ import pytest
 import yaml
 from paths import ROOT
 
-from fastqps.cli import COMMANDS
 from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
 from fastqps.config import Config
@@ -165,12 +164,7 @@ def test_the_images_run_without_root_as_the_manifests_say() -> None:
         assert last(target, "STOPSIGNAL") == "SIGTERM"
         ports = [str(port) for port in (Config().port, Config().http_port, Config().admin_port)]
         assert last(target, "EXPOSE").split() == ports
-        assert words_of("ENTRYPOINT", target) == words_of("ENTRYPOINT", "runtime"), "gpu starts as cpu does"
-
-
-def test_the_entry_passes_every_command_on() -> None:
-    listed = re.search(r"^    (.*)\) ;;$", (ROOT / "tools/image_entry.sh").read_text(), re.M)
-    assert listed and {word for word in listed[1].split(" | ") if not word.startswith("-")} == set(COMMANDS)
+        assert (*words_of("ENTRYPOINT", target), *words_of("CMD", target)) == ("fastqps", "serve")
 
 
 def test_compose_runs_the_image_as_closed_as_the_manifests_do() -> None:

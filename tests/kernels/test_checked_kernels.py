@@ -101,7 +101,9 @@ def test_one_that_does_not_is_replaced(
             assert torch.equal(add_norm(*HOW).values, torch_ops.add_norm(*HOW).values)  # type: ignore[arg-type]
     assert [gpu.runs for gpu in gpus] == [1, 0], "one check for both"
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"kernel add_norm is replaced by torch on {GPU}, for x=float32[:,48]/1 weight=float32[:]")
+    assert line.startswith(
+        f"warning: kernel add_norm is replaced by torch on {GPU}, for x=float32[:,48]/1 weight=float32[:]"
+    )
     assert reason in line and journal.fallbacks()["add_norm"] == 1
 
 

@@ -12,6 +12,7 @@ from checkpoints import write_checkpoint
 from fastqps.architectures.packed import PackedModel
 from fastqps.models import load_card
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.int8 import CpuInt8Linear
 from fastqps.ops.cpu.ops import CpuOps
 from fastqps.ops.precision import Precision
 
@@ -20,15 +21,16 @@ pytestmark = pytest.mark.compute
 
 def products_in_int8(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     made = []
-    plain = CpuOps._quantised
+    plain = CpuOps._product
 
-    def counted(self: CpuOps, *given: Any) -> Any:
-        made.append(given)
-        return plain(self, *given)
+    def counted(self: CpuOps, *given: Any, **named: Any) -> Any:
+        product = plain(self, *given, **named)
+        made.append(product)
+        return product
 
-    monkeypatch.setattr(CpuOps, "_quantised", counted)
+    monkeypatch.setattr(CpuOps, "_product", counted)
     PackedModel(load_card(str(path)), CpuEncoderOps(torch.float32, Precision("int8")))
-    return len(made)
+    return sum(isinstance(product, CpuInt8Linear) for product in made)
 
 
 @pytest.mark.parametrize(("groups", "inner", "products"), [(1, 1, 0), (2, 1, 0), (4, 1, 8), (1, 2, 0), (2, 2, 8)])

@@ -85,7 +85,6 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Dockerfile": (("tests/k8s",), ()),
     ".dockerignore": (("tests/k8s",), ()),
     "compose.yaml": (("tests/k8s",), ()),
-    "tools/image_entry.sh": (("tests/k8s",), ()),
     "client/": (("tests/package",), ()),
     "proto/": (("tests/api",), ()),
     "examples/": (("tests/generation",), ()),
