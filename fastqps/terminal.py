@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -32,7 +32,7 @@ def shown(text: str) -> str:
     return line if fits else f"{line[: LINE_CHARS_MAX - 1]}…"
 
 
-def log_line(form: str, level: Level, process: str, text: str, fields: dict[str, Any] | None = None) -> str:
+def log_line(form: str, level: Level, process: str, text: str, fields: Mapping[str, Any] | None = None) -> str:
     """An event as a line of the log. ``form``: "json"; "text"; "short", for a terminal. ``fields``: beside the text."""
     now = datetime.datetime.now().astimezone()
     fields = fields or {}

@@ -64,6 +64,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[Any]:
+    """A command that a test runs in this process may block signals, which programs of later tests would inherit."""
+    mask, ends = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGTERM)
+    try:
+        return (yield)
+    finally:
+        signal.signal(signal.SIGTERM, ends)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """A test that is a coroutine runs in an event loop of its own."""

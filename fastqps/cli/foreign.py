@@ -14,6 +14,7 @@ from fastqps.models.files.ways_out import ELSEWHERE
 
 FLAG = re.compile(r"--[a-z-]+ \S+")  # a flag here and its value; all other meanings are sentences or parts of a name
 NAME, REVISION = "NAME=MODEL", "MODEL@REVISION"
+_SEVERAL = ("--served-model-name", "--api-key")  # take all words that follow
 _VALUES = ("on", "off", "true", "false")  # of flags that also stand alone
 
 
@@ -48,14 +49,23 @@ def rows(peer: str) -> dict[str, tuple[bool, str]]:
 
 
 def _split(arguments: Sequence[str], needs_value: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
-    """Each flag with its value, and each model as the value of no flag."""
+    """Each flag with its value, and each model as the value of no flag. The word behind an unknown flag is its value:
+    it may be a secret, and is no model."""
     left = deque(arguments)
     while left:
         flag, equals, value = left.popleft().partition("=")
         if not flag.startswith("-"):
             flag, value = "", f"{flag}{equals}{value}"
-        elif not equals and left and (needs_value.get(flag) or left[0] in _VALUES):
+        elif (
+            not equals
+            and left
+            and (
+                needs_value.get(flag) or left[0] in _VALUES or (flag not in needs_value and not left[0].startswith("-"))
+            )
+        ):
             value = left.popleft()
+            while flag in _SEVERAL and left and not left[0].startswith("-"):
+                value = f"{value},{left.popleft()}"
         yield flag, value
 
 

@@ -31,6 +31,7 @@ PEERS: dict[str, dict[str, str]] = {
     "vLLM": {
         **_KEY,
         **_NAMES,
+        "--hf-token TOKEN": _TOKEN,
         "--max-model-len N": "--max-input-tokens {}",
         "--max-num-seqs N": "--max-running {}",
         "--max-num-batched-tokens N": "--max-batch-tokens {}",

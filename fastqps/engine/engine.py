@@ -21,9 +21,10 @@ from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 class Engine:
     """A loaded model. Not thread-safe: one call at a time.
 
-    ``model`` is a known name (``minilm``), a checkpoint's directory or ``hub:OWNER/NAME@REVISION``, ``adapter`` the
-    directory of PEFT's, or hub:…, that is merged into its weights, ``device`` ``cpu``, ``cuda`` (the first visible
-    GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``, ``dtype``
+    ``model`` is a known name (``minilm``), a checkpoint's directory or ``OWNER/NAME@REVISION`` of the hub,
+    ``adapter`` the directory of PEFT's, or hub:…, that is merged into its weights, ``device`` ``cpu``, ``cuda`` (the
+    first visible GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``,
+    ``dtype``
     ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8``,
     on cpu ``int8``, or ``auto``,
     ``kernels`` of cuda ``auto`` (own ones that agree with torch), ``own`` or ``torch``. Raises ``ModelError``,

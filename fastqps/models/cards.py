@@ -31,11 +31,11 @@ def load_card(
     allow_single_texts: bool = False,
     adapter: str = "",
 ) -> ModelCard:
-    """The card of a checkpoint (a directory, a known name such as ``minilm``, or ``hub:OWNER/NAME``), under ``name`` if
-    given.
+    """The card of a checkpoint: a directory, a known name such as ``minilm``, or ``OWNER/NAME`` of the hub.
 
-    The limits are the server's; the model's own may be smaller. ``max_input_tokens`` None: the model's own, as
-    ``default_input_limit`` bounds it. ``allow_single_texts``: a cross-encoder takes one text, too.
+    ``name``: what it is called, if not by that. The limits are the server's; the model's own may be smaller.
+    ``max_input_tokens`` None: the model's own, as ``default_input_limit`` bounds it.
+    ``allow_single_texts``: a cross-encoder takes one text, too.
     ``adapter``: the directory of PEFT's, or hub:OWNER/NAME, that is merged into the weights.
     ``max_output_tokens`` (None: 1,024, or what a smaller context leaves) and ``prefix_text`` (in front of
     every prompt; its ids go into the card and into the version) are of generators alone.

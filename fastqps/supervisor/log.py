@@ -44,8 +44,8 @@ class Log:
         self.event(SUPERVISOR, text, Level.ERROR)
 
     def access(self, method: str, fields: Mapping[str, Any]) -> None:
-        """Logs a call of a client. Never blocks."""
-        self.event("access", method, **fields)
+        """Logs a call of a client, whatever the level: these lines are asked for by themselves. Never blocks."""
+        self._log(Level.INFO, "access", method, fields)
 
     def output(self, process: str, line: str) -> None:
         """Logs a line that a child process has written. Never blocks."""
@@ -54,15 +54,8 @@ class Log:
 
     def event(self, process: str, text: str, level: Level = Level.INFO, **fields: Any) -> None:
         """Logs one line. ``fields``: what it says beside the text. Never blocks."""
-        if level > self._level:
-            return
-        try:
-            if self._dropped:
-                self._put(Level.WARNING, SUPERVISOR, f"{self._dropped} log lines were dropped", {})
-                self._dropped = 0
-            self._put(level, process, text, fields)
-        except queue.Full:
-            self._dropped += 1
+        if level <= self._level:
+            self._log(level, process, text, fields)
 
     def close(self) -> None:
         """Waits until all lines are written, at most FLUSH_S."""
@@ -72,7 +65,16 @@ class Log:
             return
         self._thread.join(FLUSH_S)
 
-    def _put(self, level: Level, process: str, text: str, fields: dict[str, Any]) -> None:
+    def _log(self, level: Level, process: str, text: str, fields: Mapping[str, Any]) -> None:
+        try:
+            if self._dropped:
+                self._put(Level.WARNING, SUPERVISOR, f"{self._dropped} log lines were dropped", {})
+                self._dropped = 0
+            self._put(level, process, text, fields)
+        except queue.Full:
+            self._dropped += 1
+
+    def _put(self, level: Level, process: str, text: str, fields: Mapping[str, Any]) -> None:
         self._lines.put_nowait(f"{log_line(self._form, level, process, text, fields)}\n")
 
     def _write(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fastqps import _core
 from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
@@ -19,7 +19,7 @@ from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.hub import fetch, is_hub
-from fastqps.models.names import names_of
+from fastqps.models.names import aliases, names_of
 from fastqps.supervisor.model_options import adapters_of, check_used, prefix_of, read_prefixes
 from fastqps.supervisor.placement import Cpus, Placement, dispatchers_on_cpu, pinned, unpinned
 from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
@@ -51,6 +51,7 @@ class Plan:
     threads: int  # compute threads of each lane
     door_cpus: tuple[Cpus, ...]  # of each front door
     dispatcher_cpus: tuple[Cpus, ...]
+    aliases: Mapping[str, int] = field(default_factory=dict)  # further names, and the number of each one's model
     capacity: Capacity | None = None
 
     @property
@@ -131,6 +132,7 @@ def make_plan(config: Config) -> Plan:
         threads=_threads(len(cpus), each * sum(room.lanes for room in rooms), placement),
         door_cpus=placement.doors,
         dispatcher_cpus=placement.dispatchers,
+        aliases=aliases(config.model),
         capacity=_capacity(config, cards),
     )
 

@@ -58,10 +58,13 @@ def test_a_line_of_the_log_is_one_line() -> None:
     [
         ("text", Level.INFO, [f"{DATE} INFO door: a", f"{DATE} WARNING door: b", f"{DATE} ERROR supervisor: c",
                               f"{DATE} INFO access: Predict status=OK items=2"]),
-        ("text", Level.WARNING, [f"{DATE} WARNING door: b", f"{DATE} ERROR supervisor: c"]),
+        ("text", Level.WARNING, [f"{DATE} WARNING door: b", f"{DATE} ERROR supervisor: c",
+                                 f"{DATE} INFO access: Predict status=OK items=2"]),
         ("terminal", Level.INFO, [f"{TIME} door: a", f"{TIME} door: warning: b", f"{TIME} supervisor: error: c",
                                   f"{TIME} access: Predict status=OK items=2"]),
-        ("json", Level.ERROR, [f'{{"time": "{DATE}", "level": "error", "process": "supervisor", "message": "c"}}']),
+        ("json", Level.ERROR, [f'{{"time": "{DATE}", "level": "error", "process": "supervisor", "message": "c"}}',
+                               f'{{"time": "{DATE}", "level": "info", "process": "access", "message": "Predict", '
+                               '"status": "OK", "items": 2}']),
     ],
 )  # fmt: skip
 def test_forms_and_levels(form: str, level: Level, expected: list[str]) -> None:

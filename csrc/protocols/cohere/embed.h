@@ -44,6 +44,7 @@ class EmbedTextsReader final : public TeiJsonReader {
     view.text = texts_[index];
     FieldError error = requests_.embed(options_.text, view, item_reason_);
     if (error.fault == FieldFault::kEmpty) error.field = "texts";
+    if (error && error.field == std::string_view("truncation_direction")) error.field = "truncate";
     return error;
   }
   std::string_view context() const override { return context_; }
@@ -81,6 +82,7 @@ class EmbedTextsReader final : public TeiJsonReader {
     constexpr const char* kWrong = "must be an array of float, int8, uint8, binary, ubinary or base64";
     JsonArray names;
     if (value.get(names) || names.begin() == names.end()) return {"embedding_types", kWrong};
+    head_.forms = 0;  // of a key that was there before
     for (const JsonValue& each : names) {
       std::string_view name;
       if (each.get(name)) return {"embedding_types", kWrong};

@@ -17,14 +17,16 @@ namespace fastqps::service {
 // The names of PredictRequest's fields in the other protocols, for refusals. This is the one place that has them.
 struct FieldNames {
   std::string_view text, token_ids, pair, first, second, input;
-  std::string_view model = "model", dtype = "dtype", generate = "generate";
+  std::string_view model = "model", dtype = "dtype", generate = "generate", dimensions = "dimensions";
 
   // Options have the last part of their names in every protocol: output.dimensions is "dimensions". A name that is a
   // protocol's own already stays as it is.
   constexpr std::string_view of(std::string_view field) const {
-    const std::string_view renamed[][2] = {{"text", text},          {"token_ids", token_ids}, {"pair", pair},
-                                           {"pair.first", first},   {"pair.second", second},  {"input", input},
-                                           {"output.dtype", dtype}, {"model", model},         {"generate", generate}};
+    const std::string_view renamed[][2] = {{"text", text},          {"token_ids", token_ids},
+                                           {"pair", pair},          {"pair.first", first},
+                                           {"pair.second", second}, {"input", input},
+                                           {"output.dtype", dtype}, {"model", model},
+                                           {"generate", generate},  {"output.dimensions", dimensions}};
     for (const auto& [ours, theirs] : renamed)
       if (field == ours) return theirs;
     return field.substr(field.rfind('.') + 1);
@@ -49,7 +51,11 @@ inline constexpr FieldNames kInferFields{.text = "text",
                                          .generate = "parameters"};
 inline constexpr FieldNames kEmbeddingsFields = one_field("input");    // OpenAI's
 inline constexpr FieldNames kCompletionsFields = one_field("prompt");  // OpenAI's
-inline constexpr FieldNames kEmbedTextsFields = one_field("texts");    // Cohere's
+inline constexpr FieldNames kEmbedTextsFields = [] {                   // Cohere's
+  FieldNames names = one_field("texts");
+  names.dimensions = "output_dimension";
+  return names;
+}();
 inline constexpr FieldNames kTeiFields = one_field("inputs");
 inline constexpr FieldNames kTeiRankFields = query_and("texts");
 inline constexpr FieldNames kRerankFields = query_and("documents");

@@ -145,6 +145,10 @@ TEST(texts_to_embed) {
       {R"({"texts":["a"],"text":1})", ": 'text' is not a field of this request"},
   };
   check_wrong(reader, cases);
+  CHECK_EQ(kEmbedTextsFields.of("output.dimensions"), "output_dimension");
+  CHECK_EQ(error_of(reader, R"({"texts":["a"],"truncate":"START"})"), "");
+  RequestView view;
+  CHECK_EQ(std::string_view(reader.item(0, view).field), "truncate");  // the model cuts on the right
   const float values[] = {1, -1, 0.25f};
   ResponseView item;
   item.embedding.values = values;

@@ -60,7 +60,7 @@ void Tracer::end(Call& call, StatusCode code) {
   TraceRecord* record = std::exchange(call.trace, nullptr);
   if (!record->uses) return door_.calls.allocator.release(record);
   record->code = u8(code);
-  if (ended_.size() < kEndedMax) return ended_.push_back(record);
+  if (ended_.size() < places_for(*record)) return ended_.push_back(record);
   count_dropped(*record);
   door_.calls.allocator.release(record);
 }
@@ -88,8 +88,9 @@ void Tracer::publish_ended() {
 
 void Tracer::publish(const TraceRecord& record) {
   TraceRing& ring = *source_.ring;
-  const u64 tail = ring.tail.load(kRelaxed);                                           // ours
-  if (tail - ring.head.load(kAcquire) >= kTraceEntries) return count_dropped(record);  // pairs with the supervisor's
+  const u64 tail = ring.tail.load(kRelaxed);  // ours
+  if (tail - ring.head.load(kAcquire) >= places_for(record))
+    return count_dropped(record);  // pairs with the supervisor's
   ring.record[tail % kTraceEntries] = record;
   ring.tail.store(tail + 1, kRelease);  // pairs with the supervisor's load: the record is whole
 }

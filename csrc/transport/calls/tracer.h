@@ -48,7 +48,10 @@ class Tracer {
   }
 
  private:
-  static constexpr size_t kEndedMax = kTraceEntries;  // more of one turn would find no room in the ring
+  // Records of one turn that have ended, and those in the ring. Lines of the log leave half of them to spans.
+  static size_t places_for(const TraceRecord& record) {
+    return record.uses & kTraceSpans ? kTraceEntries : kTraceEntries / 2;
+  }
 
   void publish_ended();
   void publish(const TraceRecord& record);

@@ -53,7 +53,7 @@ class Access:
 
 Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
 _LOGGED = re.compile(r"^\S+ [A-Z]+ supervisor: ")  # what begins a line of its log
-_OURS = ("host", "port", "http-port", "admin-port")
+_OURS = ("host", "port", "http-port", "admin-port", "log-format", "log-level")
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def ropes_by_kind(config: Mapping[str, Any], kinds: Collection[str]) -> dict[str
     """``rope_parameters`` of a model whose kinds of layers have one each: an object for each, perhaps an empty one."""
     parameters = config.get("rope_parameters")
     parameters = {} if parameters is None else parameters
-    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(kind) or {}, dict) for kind in kinds):
+    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(kind), dict | None) for kind in kinds):
         raise ModelError(
             f"config.json: rope_parameters is not supported: an object with one for {' and '.join(kinds)} is"
         )

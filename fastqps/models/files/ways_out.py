@@ -57,7 +57,7 @@ def about_weights(folder: Path) -> str:
         if each.suffix in _FOREIGN:
             return (
                 f", and {each.relative_to(folder)} is {_FOREIGN[each.suffix]}'s, which is not read: serve the "
-                "checkpoint that it was made from (hub:OWNER/NAME downloads one)"
+                "checkpoint that it was made from (OWNER/NAME downloads one)"
             )
     return "; no other weights are read"
 

@@ -9,7 +9,6 @@ from fastqps._core import DoorState
 from fastqps.config.settings import SETTINGS
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.devices.dtypes import resolve_dtype
-from fastqps.models.names import aliases
 from fastqps.process.children import DoorSettings
 from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
@@ -56,7 +55,7 @@ class FrontDoorSlot(WorkerSlot):
             "listener_fd": listener_fd,
             "http_fd": self.shared.http_fd,  # plain HTTP; -1: none
             "internal_fd": self.shared.internal.fileno(),  # for the supervisor's own calls
-            "aliases": tuple(aliases(config.model).items()),
+            "aliases": tuple(self.server.aliases.items()),
             "tenant_header": tenant_header(config),
             "tenant_weights": tenant_weights(config),
             "auto_truncate": {"on": True, "off": False}.get(config.auto_truncate),
