@@ -9,7 +9,7 @@
 using namespace fastqps;
 using namespace fastqps::test;
 
-static u64 allocations = 0;
+static thread_local u64 allocations = 0;  // those of the thread that counts
 [[gnu::noinline]] void* operator new(size_t bytes) {
   allocations++;
   void* p = std::malloc(bytes);

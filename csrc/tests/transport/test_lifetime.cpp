@@ -492,7 +492,7 @@ TEST(who_does_not_read_makes_room_for_who_does) {
   }
 }
 
-#ifndef __SANITIZE_ADDRESS__  // whose allocator keeps what is freed
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose allocators keep what is freed
 // Blocks that are still used lie between those that are free.
 TEST(freed_memory_goes_back_to_the_system) {
   const auto resident = [] {
