@@ -54,15 +54,11 @@ def _split(arguments: Sequence[str], needs_value: Mapping[str, bool]) -> Iterato
     left = deque(arguments)
     while left:
         flag, equals, value = left.popleft().partition("=")
+        follows = left[0] if left and not equals else ""
+        unknown = flag not in needs_value and not follows.startswith("-")
         if not flag.startswith("-"):
             flag, value = "", f"{flag}{equals}{value}"
-        elif (
-            not equals
-            and left
-            and (
-                needs_value.get(flag) or left[0] in _VALUES or (flag not in needs_value and not left[0].startswith("-"))
-            )
-        ):
+        elif follows and (needs_value.get(flag) or unknown or follows in _VALUES):
             value = left.popleft()
             while flag in _SEVERAL and left and not left[0].startswith("-"):
                 value = f"{value},{left.popleft()}"

@@ -34,8 +34,8 @@ struct FieldNames {
 };
 
 // Of protocols with one field for whatever is sent.
-constexpr FieldNames one_field(std::string_view name) {
-  return {name, name, name, name, name, name, "model", "output_dtype"};
+constexpr FieldNames one_field(std::string_view name, std::string_view dimensions = "dimensions") {
+  return {name, name, name, name, name, name, "model", "output_dtype", "generate", dimensions};
 }
 // Of those that compare a query with texts.
 constexpr FieldNames query_and(std::string_view texts) { return {texts, texts, texts, "query", texts, texts}; }
@@ -49,13 +49,9 @@ inline constexpr FieldNames kInferFields{.text = "text",
                                          .model = "model_name",
                                          .dtype = "datatype",
                                          .generate = "parameters"};
-inline constexpr FieldNames kEmbeddingsFields = one_field("input");    // OpenAI's
-inline constexpr FieldNames kCompletionsFields = one_field("prompt");  // OpenAI's
-inline constexpr FieldNames kEmbedTextsFields = [] {                   // Cohere's
-  FieldNames names = one_field("texts");
-  names.dimensions = "output_dimension";
-  return names;
-}();
+inline constexpr FieldNames kEmbeddingsFields = one_field("input");                      // OpenAI's
+inline constexpr FieldNames kCompletionsFields = one_field("prompt");                    // OpenAI's
+inline constexpr FieldNames kEmbedTextsFields = one_field("texts", "output_dimension");  // Cohere's
 inline constexpr FieldNames kTeiFields = one_field("inputs");
 inline constexpr FieldNames kTeiRankFields = query_and("texts");
 inline constexpr FieldNames kRerankFields = query_and("documents");
