@@ -19,6 +19,8 @@ typedef u16 Bf16Entry;
 typedef float Bf16Entry;
 #endif
 
+inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
+
 inline Vec read_vec(const float* from) { return load(from); }
 inline Vec read_vec(const u16* from) {
   VecHalf half;
