@@ -3,7 +3,11 @@
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
 #include "step/cpu/products/rows_kernel.h"
+#ifdef FASTQPS_TILES
+#include "step/cpu/products/amx_tile_kernel.h"
+#else
 #include "step/cpu/products/tile_kernel.h"
+#endif
 #include "step/cpu/products/finish_kernel.h"
 // clang-format on
 
@@ -36,8 +40,9 @@ struct Rows {
   }
 
   Factors<Words> times(const Weight& weight, u32 row, u32 output) const {
-    // The tiles of these rows share the weights of the next outputs between them: a line with each word.
-    constexpr u32 kWidth = Tiling<Words>::kPanels * kLanes, kShares = kWidth < 16 ? 1 : kWidth / 16;
+    // The tiles of these rows share the weights of the next outputs between them.
+    constexpr u32 kWidth = Tiling<Words>::kPanels * kLanes, kLines = 64 * Tiling<Words>::kLinesAhead;
+    constexpr u32 kShares = kWidth * 4 <= kLines ? 1 : kWidth * 4 / kLines;
     const u64 words = weight.words();
     const u8* const panels = weight.panels + output * words * 4;
     return {entries + row * stride,
@@ -45,7 +50,7 @@ struct Rows {
             panels,
             Words::kInt8 ? weight.starts + output : nullptr,
             words,
-            panels + (kWidth * 4 + row / Tiling<Words>::kRows % kShares * 64) * words};
+            panels + (kWidth * 4 + row / Tiling<Words>::kRows % kShares * kLines) * words};
   }
 };
 

@@ -66,6 +66,9 @@ extern const ProductLevel kLevel;
 namespace products_avx512_bf16 {
 extern const ProductLevel kLevel;
 }
+namespace products_amx {
+extern const ProductLevel kLevel;
+}
 #endif
 
 }  // namespace fastqps::step
