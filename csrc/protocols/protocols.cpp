@@ -7,6 +7,7 @@
 #include "protocols/step/step_service.h"
 #include "protocols/tei/grpc.h"
 #include "protocols/tei/http.h"
+#include "protocols/tei/instances.h"
 
 namespace fastqps::protocols {
 
@@ -45,6 +46,13 @@ void add_openai(Methods& m) {
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
 }
 
+// What reads one request of each kind that Vertex AI can send several of.
+struct ItemReaders {
+  EmbedJsonReader &embed, &sparse;
+  PredictJsonReader& predict;
+  RerankJsonReader& rerank;
+};
+
 // Info and Tokenize are rare calls (fastqps/frontdoor/text_embeddings.py).
 void add_tei_rpcs(Methods& m) {
   auto &embed = m.make<EmbedReader>(m.routes), &sparse = m.make<EmbedReader>(m.routes, Task::kEmbedSparse),
@@ -65,20 +73,37 @@ void add_tei_rpcs(Methods& m) {
            GroupKind::kGathered);
 }
 
+// The method that does what the default model can, for bodies of Vertex AI: instances of one of the routes.
+transport::Method& vertex_method(Methods& m, const ItemReaders& read) {
+  const auto instances = [&](TeiJsonReader& one, const service::AnswerWriter& writer,
+                             Rpc rpc) -> service::ItemsMethod& {
+    return m.items(m.make<InstancesReader>(one, m.path.items_max), m.make<InstancesWriter>(writer), rpc);
+  };
+  auto& embed = instances(read.embed, kEmbedJsonWriter, kTeiEmbed);
+  const DefaultMethod::Choices choices{
+      embed, instances(read.sparse, kSparseJsonWriter, kTeiEmbed), embed,  // a similarity has no instances
+      instances(read.predict, kPredictJsonWriter, kTeiPredict), instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
+  return m.make<DefaultMethod>(m.routes, choices);
+}
+
 // /info, /tokenize and /decode are rare routes (fastqps/frontdoor/text_embeddings_http.py).
 void add_tei_routes(Methods& m) {
   const u32 items_max = m.path.items_max;
-  const auto post = [&](const char* path, transport::Method& method, Rpc rpc) {
-    m.post(path, method, rpc, write_tei_error);
+  const ItemReaders read{m.make<EmbedJsonReader>(m.routes, items_max),
+                         m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse),
+                         m.make<PredictJsonReader>(m.routes, items_max), m.make<RerankJsonReader>(m.routes, items_max)};
+  auto& vertex = vertex_method(m, read);
+  const auto post = [&](std::string_view path, transport::Method& method, Rpc rpc) {
+    const bool both = path == m.settings.predict_route;
+    m.post(path.data(), both ? m.make<EitherMethod>(vertex, method) : method, rpc, write_tei_error);
   };
-  auto& embed = m.items(m.make<EmbedJsonReader>(m.routes, items_max), kEmbedJsonWriter, kTeiEmbed);
-  auto& sparse =
-      m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse), kSparseJsonWriter, kTeiEmbed);
+  auto& embed = m.items(read.embed, kEmbedJsonWriter, kTeiEmbed);
+  auto& sparse = m.items(read.sparse, kSparseJsonWriter, kTeiEmbed);
   auto& all = m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_all), kTokenVectorsJsonWriter,
                       kTeiEmbed);
   auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
-  auto& predict = m.items(m.make<PredictJsonReader>(m.routes, items_max), kPredictJsonWriter, kTeiPredict);
-  auto& rerank = m.items(m.make<RerankJsonReader>(m.routes, items_max), kRerankJsonWriter, kTeiRerank);
+  auto& predict = m.items(read.predict, kPredictJsonWriter, kTeiPredict);
+  auto& rerank = m.items(read.rerank, kRerankJsonWriter, kTeiRerank);
   auto& by_model = m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, rerank});
   post("/embed", embed, kTeiEmbed);
   post("/similarity", similarity, kTeiEmbed);
@@ -88,6 +113,7 @@ void add_tei_routes(Methods& m) {
   post("/invocations", by_model, kOther);  // SageMaker's name of it
   post("/embed_sparse", sparse, kTeiEmbed);
   post("/embed_all", all, kTeiEmbed);
+  m.post(kVertexPath, vertex, kOther, write_tei_error);
 }
 
 void add_tei(Methods& m) {

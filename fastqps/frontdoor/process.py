@@ -48,7 +48,7 @@ def main(settings: DoorSettings) -> NoReturn:
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]
     routes_of_protocols = [
-        *document_routes(door.http_routes),
+        *document_routes(door),
         metrics_route(settings.admin),
         *open_inference_http.routes(models),
         *text_embeddings_http.routes(models, settings.dtype, tokenizer, door.auto_truncate),

@@ -39,7 +39,7 @@ class Door {
         segment_(handle.segment),
         fds_(wake),
         service_(segment_, &fds_, service::PredictOptions{.door = index, .settings = settings_}),
-        methods_(service_, kBuiltVersion) {
+        methods_(service_, settings_, kBuiltVersion) {
     methods_.add_all();
     loop_ = std::make_unique<transport::FrontDoor>(
         service_, transport::Limits{.settings = settings_},
@@ -147,6 +147,7 @@ class Door {
 
   u32 run() {
     py::gil_scoped_release nogil;
+    add_platform_routes(loop_->grpc.routes);
     loop_->run();
     service_.tokenize_queue().close();
     loop_->grpc.rare.queue().close();
@@ -240,6 +241,14 @@ class Door {
   }
   static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
 
+  // After all others: a path that is served already keeps its meaning.
+  void add_platform_routes(transport::HttpRoutes& routes) const {
+    if (!settings_.predict_route.empty())
+      routes.alias(transport::HttpVerb::kPost, settings_.predict_route, protocols::kVertexPath);
+    if (!settings_.health_route.empty())
+      routes.alias(transport::HttpVerb::kGet, settings_.health_route, transport::kHealthPath);
+  }
+
   static transport::TraceSource trace_source(const Segment& segment, u32 index, const DoorSettings& settings) {
     const auto share = [](double ratio) { return ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64)); };
     const bool spans = settings.trace_ratio.has_value(), lines = settings.access_log > 0;
@@ -294,6 +303,8 @@ PYBIND11_MODULE(_front, m) {
            "settings: JSON of what csrc/contract/settings.h lists, DoorSettings.native.")
       .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
       .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
+      .def_property_readonly("predict_route", [](const Door& door) { return door.settings().predict_route; })
+      .def_property_readonly("health_route", [](const Door& door) { return door.settings().health_route; })
       .def_property_readonly("aliases", [](const Door& door) { return door.settings().aliases; })
       .def("number_of", &Door::number_of, "model"_a, "The number of the model that has this name; -1: none.")
       .def("drop_route", &Door::drop_route, "route"_a)

@@ -73,6 +73,12 @@ bool HttpRoutes::add(HttpRow row) {
   return true;
 }
 
+void HttpRoutes::alias(HttpVerb verb, const std::string& path, std::string_view of) {
+  HttpRow row = *find(verb, of).row;
+  row.pattern = path;
+  add(std::move(row));
+}
+
 HttpMatch HttpRoutes::find(HttpVerb verb, std::string_view path) const {
   HttpMatch match;
   if (verb == HttpVerb::kOptions && path == "*") {  // of the server as a whole

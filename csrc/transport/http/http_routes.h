@@ -35,6 +35,8 @@ class HttpRoutes {
  public:
   // Returns false if the pattern does not begin with '/', has too many parameters, or exists already for this verb.
   bool add(HttpRow row);
+  // Lets a path be another name of a route without parameters. A path that answers this verb already stays as it is.
+  void alias(HttpVerb verb, const std::string& path, std::string_view of);
   HttpMatch find(HttpVerb verb, std::string_view path) const;
   const std::deque<HttpRow>& rows() const { return rows_; }
 
