@@ -2,6 +2,7 @@
 
 #include "protocols/cohere/embed.h"
 #include "protocols/oip/open_inference.h"
+#include "protocols/ollama/embed.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/step/step_service.h"
@@ -30,6 +31,14 @@ void add_open_inference(Methods& m) {
 void add_cohere(Methods& m) {
   auto& embed = m.items(m.make<EmbedTextsReader>(m.routes, m.path.items_max), kEmbedTextsWriter, kEmbeddings);
   for (const char* path : {"/v1/embed", "/v2/embed"}) m.post(path, embed, kEmbeddings, write_rerank_error);
+}
+
+// /api/tags and others are rows of kElsewhere.
+void add_ollama(Methods& m) {
+  m.post("/api/embed", m.items(m.make<OllamaEmbedReader>(m.routes, m.path.items_max), kOllamaEmbedWriter, kEmbeddings),
+         kEmbeddings);
+  m.post("/api/embeddings", m.items(m.make<OllamaPromptReader>(m.routes), kOllamaPromptWriter, kEmbeddings),
+         kEmbeddings);
 }
 
 void add_rerank(Methods& m) {
@@ -130,17 +139,44 @@ struct ProtocolRow {
   void (*add)(Methods&);
   transport::ErrorWriter errors = transport::write_error_text;
 };
-constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
-                                      {"rerank", add_rerank, write_rerank_error},
-                                      {"cohere", add_cohere, write_rerank_error},
-                                      {"openai", add_openai, write_openai_error},
-                                      {"tei", add_tei, write_tei_error},
-                                      {"step", add_steps}};
+constexpr ProtocolRow kProtocols[] = {
+    {"oip", add_open_inference}, {"rerank", add_rerank, write_rerank_error}, {"cohere", add_cohere, write_rerank_error},
+    {"ollama", add_ollama},      {"openai", add_openai, write_openai_error}, {"tei", add_tei, write_tei_error},
+    {"step", add_steps}};
+
+// Routes of other servers that do not exist here, and what answers instead.
+struct Elsewhere {
+  const char *path, *instead;
+};
+constexpr const char *kGenerates = "POST /v1/completions generates", *kLists = "GET /v1/models lists the models",
+                     *kEmbeds = "POST /v1/embeddings embeds", *kSays = "GET /version says the version",
+                     *kHealthy = "GET /health says whether it serves",
+                     *kNoChat = "POST /v1/completions generates, from a prompt";
+constexpr Elsewhere kElsewhere[] = {{"/api/generate", kGenerates},
+                                    {"/api/chat", kNoChat},
+                                    {"/api/tags", kLists},
+                                    {"/api/ps", kLists},
+                                    {"/api/show", kLists},
+                                    {"/api/version", kSays},
+                                    {"/v1/chat/completions", kNoChat},
+                                    {"/v1/responses", kNoChat},
+                                    {"/chat/completions", kNoChat},
+                                    {"/v1/messages", kNoChat},
+                                    {"/completions", kGenerates},
+                                    {"/completion", kGenerates},
+                                    {"/generate", kGenerates},
+                                    {"/generate_stream", kGenerates},
+                                    {"/embedding", kEmbeds},
+                                    {"/encode", kEmbeds},
+                                    {"/models", kLists},
+                                    {"/healthz", kHealthy},
+                                    {"/v1/health", kHealthy}};
 
 }  // namespace
 
 void Methods::add_all() {
   for (const ProtocolRow& row : kProtocols) row.add(*this);
+  for (const Elsewhere& row : kElsewhere) service_.add_elsewhere(row.path, row.instead);
 }
 
 transport::ErrorWriter errors_of(std::string_view protocol) {

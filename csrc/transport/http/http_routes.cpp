@@ -95,6 +95,11 @@ HttpMatch HttpRoutes::find(HttpVerb verb, std::string_view path) const {
   return match;
 }
 
+std::string_view HttpRoutes::instead_of(std::string_view path) const {
+  const auto found = elsewhere_.find(path);
+  return found == elsewhere_.end() ? "GET /docs shows all routes" : found->second;
+}
+
 bool HttpRoutes::fits(const Pattern& pattern, std::string_view path, HttpMatch& match) {
   match.parameter_count = 0;
   size_t at = 1;

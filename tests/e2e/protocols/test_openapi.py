@@ -12,10 +12,10 @@ from apis import Api
 from openapi_spec_validator import validate
 from serving import PATIENCE_S
 
-from fastqps.frontdoor.openapi import cohere, document, open_inference, openai, rerank, text_embeddings
+from fastqps.frontdoor.openapi import cohere, document, ollama, open_inference, openai, rerank, text_embeddings
 
 OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | cohere.OPERATIONS | text_embeddings.OPERATIONS
-OPERATIONS |= open_inference.OPERATIONS
+OPERATIONS |= open_inference.OPERATIONS | ollama.OPERATIONS
 UNSERVED = {
     "/embed_sparse",
     "/embed_all",

@@ -228,6 +228,43 @@ def test_embeddings_as_cohere(api: Api, version: str) -> None:
     assert {name: np.shape(rows) for name, rows in named["embeddings"].items()} == {"int8": (4, 20), "ubinary": (4, 3)}
 
 
+OLLAMA = ({}, {"dimensions": 64}, {"model": "minilm:latest", "keep_alive": "5m", "options": {"num_ctx": 8}})
+
+
+@pytest.mark.parametrize("options", OLLAMA, ids=str)
+def test_embeddings_as_ollama(api: Api, options: dict[str, Any]) -> None:
+    size = options.get("dimensions", 384)
+    expected = np.stack([api.client.predict(text, dimensions=size, normalize=True).embedding for text in TEXTS])
+    found = api.post.found("/api/embed", input=[*TEXTS[:-1], LONG, TEXTS[-1]], **options)
+    vectors = np.array(found["embeddings"], np.float32)
+    assert np.abs(np.delete(vectors, -2, 0) - expected).max() <= 1e-5
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+    assert (found["model"], found["prompt_eval_count"] > 256, found["total_duration"] > 0) == ("minilm", True, True)
+    plain = api.client.predict(TEXTS[0], dimensions=size, normalize=False).embedding
+    (one,) = api.post.found("/api/embeddings", prompt=TEXTS[0], **options).values()
+    assert np.array_equal(np.array(one, np.float32), plain)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "message"),
+    [
+        ("/api/embed", {"prompt": "a"}, 400, "input: must be given"),
+        ("/api/embed", {"input": ""}, 400, "input: 0 characters, at least 1"),
+        ("/api/embed", {"input": 1}, 400, "input: must be a string"),
+        ("/api/embed", {"input": LONG, "truncate": False}, 400, "input: 302 tokens, at most"),
+        ("/api/embed", {"input": "a", "model": "llama3:8b"}, 404, "model: 'llama3:8b' is not served here; served: "),
+        ("/api/embeddings", {"prompt": ["a", "b"]}, 400, "prompt: more than 1 elements, which is the most"),
+        ("/api/generate", {"prompt": "a"}, 404, "no route /api/generate; POST /v1/completions generates"),
+        ("/api/pull", {}, 404, "no route /api/pull; GET /docs shows all routes"),
+        ("/v1/chat/completions", {}, 404, "no route /v1/chat/completions; POST /v1/completions generates, from a"),
+    ],
+)
+def test_refusals_of_ollama(api: Api, path: str, fields: dict[str, Any], status: int, message: str) -> None:
+    """And of other servers' routes, which name the one here."""
+    found_status, found = api.post(path, fields)
+    assert found_status == status and message in str(found["error"]), found
+
+
 def test_options_of_cohere_and_jina(api: Api) -> None:
     def results(**options: Any) -> list[dict[str, Any]]:
         return list(api.post.found("/v1/rerank", query=QUERY, documents=DOCUMENTS, **options)["results"])
