@@ -16,7 +16,7 @@ from fastqps.frontdoor.openapi.text_embeddings import VERTEX_PATH
 from fastqps.frontdoor.served import ServedModels
 from fastqps.version import __version__
 
-JSON, TEXT, HTML = "application/json", "text/plain; charset=utf-8", "text/html; charset=utf-8"
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 METRICS_S = 5.0
 
 
@@ -97,9 +97,13 @@ def metrics_route(admin: str) -> RareRoute:
     return RareRoute("GET", METRICS_PATH, answer, slow=True)
 
 
-def document_routes(door: _front.Door) -> list[RareRoute]:
-    """The routes of the OpenAPI document, of all routes that there are when the first request comes, and its page."""
-    page = resources.files("fastqps.frontdoor.openapi").joinpath("page.html").read_bytes()
+def add_document_page(door: _front.Door) -> None:
+    """The page that shows the OpenAPI document. It asks for a token itself, because a browser sends none for a page."""
+    door.add_page(PAGE_PATH, resources.files("fastqps.frontdoor.openapi").joinpath("page.html").read_text())
+
+
+def document_route(door: _front.Door) -> RareRoute:
+    """The route of the OpenAPI document: of all routes that there are when the first request comes."""
     made: list[Response] = []
 
     def answer(_: Request) -> Response:
@@ -108,4 +112,4 @@ def document_routes(door: _front.Door) -> list[RareRoute]:
             made.append(json_response(document(door.http_routes(), aliases)))
         return made[0]
 
-    return [RareRoute("GET", PATH, answer), RareRoute("GET", PAGE_PATH, lambda _: Response(200, HTML, page))]
+    return RareRoute("GET", PATH, answer)

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <tuple>
 
 #include "bind/bind.h"
@@ -13,6 +14,7 @@
 #include "protocols/protocols.h"
 #include "service/predict_service.h"
 #include "transport/loop/front_door.h"
+#include "transport/standard/page.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -135,6 +137,12 @@ class Door {
     if (!loop_->grpc.rare.add(loop_->grpc.routes, transport::verb_of(verb), pattern, protocols::errors_of(protocol),
                               role_of(texts), number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
+  }
+
+  void add_page(const std::string& path, const std::string& html) {
+    auto& page = pages_.emplace_back(loop_->grpc.transport, html);
+    if (!loop_->grpc.routes.add({transport::HttpVerb::kGet, path, &page, transport::MethodRole::kProbe}))
+      throw py::value_error("the route GET " + path + " exists already");
   }
 
   // Verb and pattern of each.
@@ -265,6 +273,7 @@ class Door {
   transport::Counters counters_;
   service::PredictService service_;
   protocols::Methods methods_;
+  std::deque<transport::Page> pages_;
   std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };
@@ -319,6 +328,8 @@ PYBIND11_MODULE(_front, m) {
            "limit of texts to tokenize.")
       .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "protocol"_a, "texts"_a, "number"_a,
            "The same of a route of plain HTTP.")
+      .def("add_page", &Door::add_page, "path"_a, "html"_a,
+           "Before run(): a page for everyone, with or without a token.")
       .def("http_routes", &Door::http_routes, "Verb and pattern of each route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)

@@ -34,7 +34,7 @@ _PROTOCOLS = {
         ("GET", PATH): operation("This document", fields("openapi", openapi=STRING), {}, refusals={}),
         ("GET", VERSION_PATH): operation("The server's version", fields("version", version=STRING), {}, refusals={}),
         ("GET", METRICS_PATH): _text("The server's metrics, as on the admin port", "text/plain"),
-        ("GET", PAGE_PATH): _text("This document as a page to read and try", "text/html"),
+        ("GET", PAGE_PATH): {**_text("This document as a page to read and try", "text/html"), "security": []},
     },
 }
 

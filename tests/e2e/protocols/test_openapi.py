@@ -54,7 +54,7 @@ def test_its_page_needs_no_network(api: Api) -> None:
     with urllib.request.urlopen(f"http://{api.server.http}{document.PAGE_PATH}", timeout=PATIENCE_S) as response:
         page = response.read().decode()
         assert response.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert 'fetch("openapi.json")' in page and "//" not in page
+    assert 'ask("openapi.json")' in page and "//" not in page
 
 
 def test_a_route_that_nothing_describes_is_an_error() -> None:

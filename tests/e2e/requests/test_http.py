@@ -216,6 +216,9 @@ def test_tls_and_tokens(guarded: Server, authority: Authority) -> None:
     url = f"https://localhost:{guarded.http.split(':')[1]}"
     for flag, version in (("--http1.1", "1.1"), ("--http2", "2"), ("--no-alpn", "1.1")):
         assert curl(*trusted, flag, f"{url}/health") == (version, 200, "")  # without a token
+        page = curl(*trusted, flag, f"{url}/docs")  # which asks for a token itself
+        assert page[:2] == (version, 200) and 'id="token"' in page[2]
+        assert curl(*trusted, flag, f"{url}/openapi.json")[1] == 401
         refused = curl(*trusted, flag, f"{url}/v1/models")
         assert refused[:2] == (version, 401)
         assert '"message":"this server needs the header authorization: Bearer TOKEN"' in refused[2]
