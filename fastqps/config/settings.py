@@ -509,8 +509,8 @@ class Config:
     access_log: float = _setting(
         0.0,
         "ratio",
-        "Share of the calls for predictions that the log has a line of, at most 500 a second. No line has a text or a "
-        "token of a client. 0: none. See docs/operations.md.",
+        "Share of the calls for predictions, and of refused requests, that the log has a line of, at most 500 a "
+        "second. No line has a text or a token of a client. 0: none. See docs/operations.md.",
         door=True,
     )
     otlp_endpoint: str = _setting(
