@@ -29,6 +29,8 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value: Any = _text(raw)
         case "texts":
             value = _texts(raw)
+            if meaning.has_names and isinstance(raw, str):
+                value = _with_names(value)
         case "switch":
             value = _switch(raw)
         case "count":
@@ -61,6 +63,27 @@ def _texts(raw: Any) -> tuple[str, ...]:
     if not isinstance(parts, list) or not all(isinstance(part, str) and part.strip() for part in parts):
         raise ValueError(f"{raw!r} is not a list of names")
     return tuple(part.strip() for part in parts)
+
+
+def _with_names(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Puts names back in front of the NAME=DIR that follows them, where commas separated them from it as they separate
+    models. A name is a part that is neither a path, nor of the hub, nor packaged."""
+    if not any("=" in part for part in parts):
+        return parts
+    from fastqps.models.names import PACKAGED  # it reads checkpoints, which few commands do
+
+    found: list[str] = []
+    names: list[str] = []
+    for part in parts:
+        if "=" in part:
+            found.append(",".join((*names, part)))
+        elif part not in PACKAGED and not any(mark in part for mark in "/:@"):
+            names.append(part)
+            continue
+        else:
+            found += [*names, part]
+        names = []
+    return (*found, *names)
 
 
 def _switch(raw: Any) -> bool:

@@ -167,6 +167,11 @@ void forget(Call& call) {
 // Sends no trailers, because a client that breaks HTTP would not expect them.
 void malformed(DoorState& door, Call& call) {
   door.counters.protocol_errors++;
+  if (call.trace) {
+    door.grpc.tracer.end(call, Code::kInvalidArgument);
+  } else if (call.phase != Phase::kFinished && call.phase != Phase::kRejected) {
+    door.grpc.tracer.refused(Code::kInvalidArgument);
+  }
   call.phase = Phase::kFinished;
   forget(call);
   release_request(door, call);
