@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fastqps.config.units import format_bytes, format_duration
 
-Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights", "port"]
+Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights", "port", "route"]
 
 
 OFF = -1
@@ -265,6 +265,21 @@ class Config:
         "switch",
         "Let pages in a browser, of any site, call the server over HTTP and read the answers. With it, use tokens.",
         door=True,
+    )
+    predict_route: str = _setting(
+        "",
+        "route",
+        "One more path of POST /vertex, whose requests and answers have the form of Vertex AI. Without it the path is "
+        "that of AIP_PREDICT_ROUTE. See docs/http.md.",
+        door=True,
+        metavar="PATH",
+    )
+    health_route: str = _setting(
+        "",
+        "route",
+        "One more path of GET /health. Without it the path is that of AIP_HEALTH_ROUTE.",
+        door=True,
+        metavar="PATH",
     )
     auto_truncate: str = _setting(
         "auto",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from fastqps.config.settings import OFF, UNIX, Meaning, Setting
 from fastqps.config.units import parse_bytes, parse_duration
 
 UNIX_BYTES_MAX = 107  # of a path, with its NUL what Linux has room for
+_ROUTE = r"(/[^\x00-\x20\x7f-\uffff?#{}]{0,1023})?"
 _SWITCH = {"on": True, "off": False}  # in a file also true and false
 
 
@@ -33,6 +35,8 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value = _within(meaning, _count(raw), setting)
         case "port":
             value = _socket(raw) if str(raw).startswith(UNIX) else _within(meaning, _count(raw), setting)
+        case "route":
+            value = _route(_text(raw))
         case "ratio":
             value = _ratio(raw, meaning.floor)
         case "weights":
@@ -78,6 +82,12 @@ def _count(raw: Any) -> int:
 def _socket(raw: str) -> str:
     if not raw.startswith(UNIX + "/") or len(os.fsencode(raw.removeprefix(UNIX))) > UNIX_BYTES_MAX:
         raise ValueError(f"{raw!r} is not unix: and an absolute path of at most {UNIX_BYTES_MAX} bytes")
+    return raw
+
+
+def _route(raw: str) -> str:
+    if not re.fullmatch(_ROUTE, raw):
+        raise ValueError(f"{raw!r} is not the path of a URL, such as /predict")
     return raw
 
 

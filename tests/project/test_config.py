@@ -94,6 +94,16 @@ def test_ports_of_platforms() -> None:
             load({"port": bad}, {})
 
 
+def test_routes_of_platforms() -> None:
+    environ = {"AIP_PREDICT_ROUTE": "/v1/endpoints/1:predict", "AIP_HEALTH_ROUTE": "/ok"}
+    config = load({}, environ).config
+    assert (config.predict_route, config.health_route, config.port) == ("/v1/endpoints/1:predict", "/ok", 50051)
+    assert load({"predict-route": "/a"}, environ).config.predict_route == "/a"
+    for bad in ("predict", "/a b", "/{model}", "/a?b", "/\u00fc"):
+        with pytest.raises(ConfigError, match=r"^health-route \(in AIP_HEALTH_ROUTE\): .* is not the path of a URL"):
+            load({}, {"AIP_HEALTH_ROUTE": bad})
+
+
 def test_which_file(tmp_path: Path) -> None:
     (tmp_path / "fastqps.toml").write_text("slots = 16")
     (tmp_path / "a.toml").write_text("slots = 32")

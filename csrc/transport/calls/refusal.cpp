@@ -118,7 +118,8 @@ Description describe_plain(const DoorState& door, const Call& call, char* text, 
         say("%.*s is a method of gRPC, which needs HTTP/2", int(path.size()), path.data());
         return {Code::kUnimplemented, {.plain_status = 505}};
       }
-      say("there is no route %.*s", int(path.size()), path.data());
+      say("there is no route %.*s; %s", int(path.size()), path.data(),
+          door.grpc.routes.instead_of(exchange.request.path).data());
       return {Code::kNotFound};
     case Fault::kEncoding:
       say("the content-encoding must be identity, gzip or deflate");
