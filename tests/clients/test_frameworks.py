@@ -1,4 +1,4 @@
-"""LangChain, LlamaIndex, Haystack, LiteLLM and huggingface_hub, by whichever of the served APIs each one speaks."""
+"""LangChain, LlamaIndex, Haystack, LiteLLM, huggingface_hub and ollama, each by the served API that it speaks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ EMBEDDERS = {
     "frameworks": ["langchain", "langchain_tei", "llama_openai", "llama_tei", "hub"],
     "haystack_embedders": ["openai", "tei", "tei_grpc", "cohere"],
     "litellm_calls": ["openai", "hosted_vllm", "infinity", "jina_ai", "voyage", "cohere", "huggingface"],
+    "ollama_calls": ["embed", "embeddings"],
 }
-# TEI's default and Cohere's. Haystack asks TEI not to.
-NORMALIZED = {"langchain_tei", "llama_tei", "hub", "cohere", "huggingface"}
+# TEI's default, Cohere's and Ollama's. Haystack asks TEI not to.
+NORMALIZED = {"langchain_tei", "llama_tei", "hub", "cohere", "huggingface", "embed"}
 RANKERS = ["llama_index", "haystack_tei", "haystack_tei_grpc", "haystack_cohere"]
 RANKERS += [f"litellm_{name}" for name in ("cohere", "jina", "vllm", "huggingface", "infinity")]
 

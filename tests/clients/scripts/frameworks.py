@@ -18,7 +18,7 @@ llm = OpenAI(model="grammar", base_url=f"{URL}/v1", temperature=0, max_tokens=GI
 llama_openai = OpenAIEmbedding(model_name="wordllama", api_base=f"{URL}/v1")
 llama_tei = TextEmbeddingsInference(model_name="wordllama", base_url=URL)
 hub = InferenceClient(base_url=URL)
-# It takes no address since 1.2, but clients that have one.
+# It takes no address, but clients that have one.
 langchain_tei = HuggingFaceEndpointEmbeddings()
 langchain_tei.client, langchain_tei.async_client = hub, AsyncInferenceClient(base_url=URL)
 answer(

@@ -59,6 +59,11 @@ def cohere_int8(found: Any) -> Found:
     return {i: np.array(each) / 127 for i, each in enumerate(found["embeddings"]["int8"])}
 
 
+def ollama(found: Any) -> Found:
+    assert found["model"] == "minilm" and found["prompt_eval_count"] > 0
+    return dict(enumerate(found["embeddings"]))
+
+
 def results(found: Any) -> Found:
     """Of Cohere's, Jina's and vLLM's rerank."""
     assert isinstance(found["id"], str) and found["model"] == "ranker"
@@ -82,6 +87,7 @@ MILVUS_VLLM = "Milvus 25ec72ea, internal/util/function/models/vllm/vllm_client.g
 WEAVIATE = "Weaviate adcffc54"
 OPENSEARCH = "ML Commons of OpenSearch 950f0560, docs"
 PGAI = "pgai 3e054856, projects/pgai/pgai/vectorizer/embedders/openai.py"
+PGAI_OLLAMA = "pgai 3e054856, projects/pgai/pgai/vectorizer/embedders/ollama.py"
 
 USER = {  # Open WebUI's ENABLE_FORWARD_USER_INFO_HEADERS
     "X-OpenWebUI-User-Name": "Zo%C3%AB",
@@ -154,6 +160,9 @@ EMBEDDING = [
         cohere,
     ),
     Request(PGAI, "/v1/embeddings", {**INPUT, "encoding_format": "float"}, openai),
+    Request(PGAI_OLLAMA, "/api/embed", INPUT, ollama, {}),
+    Request(OPEN_WEBUI, "/api/embed", INPUT, ollama, KEY | USER),
+    Request(f"{WEAVIATE}, modules/text2vec-ollama/clients/ollama.go", "/api/embed", INPUT, ollama, {}),
 ]
 RANKING = [
     Request(LANGCHAIN_COHERE, "/v2/rerank", {**DOCUMENTS, "top_n": 3, "max_tokens_per_doc": None}, results),
