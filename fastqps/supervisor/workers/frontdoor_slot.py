@@ -58,6 +58,7 @@ class FrontDoorSlot(WorkerSlot):
             "aliases": tuple(self.server.aliases.items()),
             "tenant_header": tenant_header(config),
             "tenant_weights": tenant_weights(config),
+            "compute_type": "gpu" if config.device.startswith("cuda") else config.device.partition(":")[0],
             "auto_truncate": {"on": True, "off": False}.get(config.auto_truncate),
             "trace_ratio": config.trace_ratio if config.otlp_endpoint else None,
         }
