@@ -34,18 +34,14 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-def choose_precision(place: Place, dtype: torch.dtype) -> Precision:
-    """Resolves ``auto``: int8, where the kernels for it are faster than torch's products in ``dtype``."""
+def choose_precision(place: Place) -> Precision:
+    """Resolves ``auto``: int8, where the kernels for it are faster than those for bf16 and fp32."""
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
     if place.quantization != "auto":
         return Precision(place.quantization)
-    flags = machine.cpu_flags()
-    if "avx2" not in flags:
+    if "avx2" not in machine.cpu_flags():
         say("quantization auto: none, since int8 needs AVX2 to be faster")
-        return Precision("none")
-    if "amx_bf16" in flags and dtype == torch.bfloat16:
-        say("quantization auto: none, since this CPU has AMX for bfloat16 and int8 does not use it")
         return Precision("none")
     return Precision("int8")
 
@@ -55,7 +51,7 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
+    precision = choose_precision(place)
     model = PackedModel(card, CpuEncoderOps(dtype, precision))
     precision.conclude()
     return EncoderRunner(model, max_items, max_tokens)
@@ -66,7 +62,7 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
+    precision = choose_precision(place)
     runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
     precision.conclude()
     return runner
