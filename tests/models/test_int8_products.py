@@ -14,6 +14,7 @@ from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
 from fastqps.ops.cpu.int8 import CpuInt8Linear
 from fastqps.ops.cpu.ops import CpuActivated
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import quantise_weight
 from fastqps.ops.interface import Rows
 from fastqps.ops.rows import FUNCTIONS, kind_of
@@ -47,13 +48,13 @@ def test_a_product_is_that_of_the_rounded_numbers(rows: int, outputs: int, input
         torch.randn(outputs, inputs) / inputs**0.5,
         torch.randn(outputs),
     )
-    linear = CpuInt8Linear(weight, bias, dtype)
+    linear = CpuInt8Linear(weight, bias, dtype, Tape())
     want = product(x, weight) + bias
     close(linear(Rows(x)), want, dtype)
     residual = torch.randn(rows, outputs).to(dtype)
     sums = want + residual.float()
     close(linear.add_residual(Rows(x), residual), sums, dtype)
-    close(CpuInt8Linear(weight, None, dtype)(Rows(x)), want - bias, dtype)
+    close(CpuInt8Linear(weight, None, dtype, Tape())(Rows(x)), want - bias, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -61,19 +62,19 @@ def test_a_product_is_that_of_the_rounded_numbers(rows: int, outputs: int, input
 def test_activations_follow_the_product(activation: str, dtype: torch.dtype) -> None:
     torch.manual_seed(3)
     x, weight, bias = 3 * torch.randn(50, 64).to(dtype), torch.randn(96, 64) / 8, torch.randn(96)
-    linear = CpuInt8Linear(weight, bias, dtype)
+    linear = CpuInt8Linear(weight, bias, dtype, Tape())
     want = product(x, weight) + bias
     gate, up = want.chunk(2, 1)
     function = FUNCTIONS[kind_of(activation)]
-    close(CpuActivated(linear, activation, False)(Rows(x), linear).tensor, function(want), dtype)
-    close(CpuActivated(linear, activation, True)(Rows(x), linear).tensor, function(gate) * up, dtype)
+    close(CpuActivated(linear, activation, False, Tape())(Rows(x), linear).tensor, function(want), dtype)
+    close(CpuActivated(linear, activation, True, Tape())(Rows(x), linear).tensor, function(gate) * up, dtype)
 
 
 def test_a_checkpoint_in_fp8_is_dequantised() -> None:
     x, weight = torch.randn(5, 32), quantise_weight(torch.randn(16, 32))
     assert torch.equal(
-        CpuInt8Linear(weight, None, torch.float32)(Rows(x)),
-        CpuInt8Linear(weight.dequantised(), None, torch.float32)(Rows(x)),
+        CpuInt8Linear(weight, None, torch.float32, Tape())(Rows(x)),
+        CpuInt8Linear(weight.dequantised(), None, torch.float32, Tape())(Rows(x)),
     )
 
 
@@ -81,23 +82,23 @@ def test_a_checkpoint_in_fp8_is_dequantised() -> None:
 def test_neither_company_nor_threads_change_a_row(rows: int) -> None:
     torch.manual_seed(rows)
     x, weight = torch.randn(rows, 384), torch.randn(1536, 384)
-    linear, before, found = CpuInt8Linear(weight, None, torch.float32), torch.get_num_threads(), []
+    linear, before, found = CpuInt8Linear(weight, None, torch.float32, Tape()), torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 8):
             torch.set_num_threads(threads)
-            found.append(CpuActivated(linear, "gelu", True)(Rows(x), linear).tensor)
+            found.append(CpuActivated(linear, "gelu", True, Tape())(Rows(x), linear).tensor)
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(found[0], other) for other in found[1:])
     for row in (0, rows // 2, rows - 1):
-        alone = CpuActivated(linear, "gelu", True)(Rows(x[row : row + 1].clone()), linear).tensor
+        alone = CpuActivated(linear, "gelu", True, Tape())(Rows(x[row : row + 1].clone()), linear).tensor
         assert torch.equal(alone[0], found[0][row])
 
 
 def test_a_weight_with_nan_answers_nan() -> None:
     weight = torch.randn(16, 16)
     weight[3, 5] = torch.nan
-    out = CpuInt8Linear(weight, None, torch.float32)(Rows(torch.randn(2, 16)))
+    out = CpuInt8Linear(weight, None, torch.float32, Tape())(Rows(torch.randn(2, 16)))
     assert out[:, 3].isnan().all() and out.isnan().sum() == 2
 
 
