@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
-from answers import check, check_texts, logits
+from answers import check, check_ranks, check_texts, logits
 from questions import DOCUMENTS, TEXT, run_script
 from serving import Server
 from tokenizers import Tokenizer
@@ -46,11 +45,3 @@ def test_cohere(ranking_server: Server) -> None:
     for version in ("v1", "v2", "v2_async"):
         check_ranks(found[version], scores)
     assert found["top"] == found["v2"][:2]
-
-
-def check_ranks(found: list[list[Any]], scores: list[float]) -> None:
-    """Pairs of index and score, best first, and none missing."""
-    assert sorted(index for index, _ in found) == list(range(len(scores)))
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-    for index, score in found:
-        assert score == pytest.approx(scores[index], abs=1e-5)

@@ -17,7 +17,7 @@ from checkpoints import VOCAB, write_checkpoint, write_sentence_modules
 from compressed import compress
 from decoders import VOCAB as DECODER_VOCAB
 from decoders import expected, write_decoder
-from test_int8_products import rounded as rounded_to_int8
+from test_cpu_products import rounded as rounded_to_int8
 
 from examples.grammar.evaluate import SEED
 from examples.grammar.mistakes import pairs

@@ -38,7 +38,7 @@ OTHERS = {
     ("devices/start_lock.py", "_open"): "a lock in a folder of this user's own",
     ("frontdoor/slow_tokenizers/process.py", "_become_worker"): "/dev/null",
     ("frontdoor/slow_tokenizers/worker.py", "_pages"): "/proc",
-    ("frontdoor/rare_routes.py", "document_routes"): "a file of this package",
+    ("frontdoor/rare_routes.py", "add_document_page"): "a file of this package",
     ("models/card_folder.py", "_copy"): "writes a new file",
     ("models/cards.py", "load_card"): "Checkpoint.open",
     ("models/cards.py", "default_input_limit"): "Checkpoint.open",

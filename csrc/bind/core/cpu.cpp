@@ -4,8 +4,8 @@
 
 #include "bind/core/program.h"
 #include "step/cpu/cpu_ops.h"
-#include "step/cpu/int8/product.h"
 #include "step/cpu/logit_options.h"
+#include "step/cpu/products/levels.h"
 #include "step/team.h"
 
 namespace py = pybind11;
@@ -38,28 +38,36 @@ step::Activation activation(const std::string& name) {
 
 }  // namespace
 
-void register_int8(py::module_& m) {
+void register_products(py::module_& m) {
   m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
-  py::class_<step::Int8Matrix>(m, "Int8Matrix", "A weight in int8, and its products; csrc/step/cpu/int8/product.h.")
-      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs) {
-             if (!outputs || !inputs || outputs % step::kInt8Multiple || inputs % step::kInt8Multiple ||
-                 inputs > step::kInt8InputsMax)
+  m.attr("PANEL_OUTPUTS") = step::kPanelOutputs;
+  m.attr("PRODUCTS_LEVEL") = step::chosen_products().name;
+  py::class_<step::Matrix>(m, "Matrix", "A weight in int8 or bf16, and its products; csrc/step/cpu/products/product.h.")
+      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, bool int8) {
+             if (!outputs || !inputs || (int8 && inputs > step::kInt8InputsMax))
                throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
-                                     " has no product in int8");
+                                     " has no product" + (int8 ? " in int8" : ""));
              py::gil_scoped_release release;
-             return step::Int8Matrix(address<const float>(weight), address<const float>(bias), outputs, inputs);
+             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address<const float>(weight),
+                                 address<const float>(bias), outputs, inputs);
            }),
-           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "Quantises a float32 weight [outputs, inputs].")
+           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "int8"_a,
+           "Packs a float32 weight [outputs, inputs]: quantised, or rounded to bf16.")
       .def(
           "multiply",
-          [](const step::Int8Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,
+          [](const step::Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,
              const std::string& activate, bool gated, u64 residual) {
-            const step::Int8Product job{matrix.view(),    address(x),           address(out), address(residual), 0,
-                                        number(bfloat16), activation(activate), gated};
-            add_job(program, job, &step::Int8Product::n_rows, n_rows, step::multiply_int8);
+            const step::Product job{matrix.view(),    address(x),           address(out), address(residual), 0,
+                                    number(bfloat16), activation(activate), gated};
+            if (!bfloat16 && job.weight.type == step::WeightType::kBf16)
+              throw py::value_error("a weight of bf16 multiplies rows of bf16");
+            if (gated && job.weight.outputs % (2 * step::kPanelOutputs))
+              throw py::value_error("half of " + std::to_string(job.weight.outputs) +
+                                    " gated outputs is no multiple of " + std::to_string(step::kPanelOutputs));
+            add_job(program, job, &step::Product::n_rows, n_rows, step::multiply);
           },
           "program"_a, "out"_a, "x"_a, "bfloat16"_a, "n_rows"_a, "activation"_a = "none", "gated"_a = false,
-          "residual"_a = 0, "One product with what follows it; step::Int8Product in csrc/step/cpu/int8/product.h.");
+          "residual"_a = 0, "One product with what follows it; step::Product in csrc/step/cpu/products/product.h.");
 }
 
 void register_cpu(py::module_& m) {

@@ -137,7 +137,7 @@ void register_program(py::module_& m) {
   add_row_operations(program);
   add_encoder_operations(program);
   add_decoder_operations(program);
-  register_int8(m);
+  register_products(m);
 }
 
 }  // namespace fastqps::bind

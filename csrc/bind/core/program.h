@@ -10,7 +10,7 @@ using ProgramClass = pybind11::class_<step::Program>;
 void add_row_operations(ProgramClass& program);
 void add_encoder_operations(ProgramClass& program);
 void add_decoder_operations(ProgramClass& program);
-void register_int8(pybind11::module_& m);
+void register_products(pybind11::module_& m);
 
 // Adds run(job, threads), where the piece says how many rows the job has.
 template <class Job>

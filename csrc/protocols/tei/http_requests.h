@@ -31,15 +31,27 @@ struct JsonOptions {
 class TeiJsonReader : public service::RequestReader {
  public:
   FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final {
-    options_ = {};
-    options_.text.truncation.by_api = true;  // as TEI since 1.9, and Cohere's API
-    options_.base.output.timings = true;     // for the headers
-    clear();
+    begin();
     const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
-      const std::optional<FieldError> own = read_own(name, value, reason);
-      return own ? *own : read_option(name, value);
+      return read_field(name, value, reason);
     });
     return error ? error : check(info, reason);
+  }
+  // Reads one of several requests in a body: its fields, or its "inputs" alone. options: of all, which count where it
+  // has none itself; nullptr: none.
+  FieldError read_one(const JsonValue& request, const JsonObject* options, ReasonText& reason) {
+    begin();
+    if (options)
+      for (const auto [name, value] : *options)
+        if (const FieldError error = read_option(name, value)) return error;
+    JsonObject fields;
+    if (request.get(fields)) {
+      if (const FieldError error = read_field("inputs", request, reason)) return error;
+    } else {
+      for (const auto [name, value] : fields)
+        if (const FieldError error = read_field(name, value, reason)) return error;
+    }
+    return check({}, reason);
   }
 
  protected:
@@ -91,6 +103,17 @@ class TeiJsonReader : public service::RequestReader {
   ReasonText item_reason_;
 
  private:
+  void begin() {
+    options_ = {};
+    options_.text.truncation.by_api = true;  // as TEI since 1.9, and Cohere's API
+    options_.base.output.timings = true;     // for the headers
+    clear();
+  }
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
+    const std::optional<FieldError> own = read_own(name, value, reason);
+    return own ? *own : read_option(name, value);
+  }
+
   JsonBody body_;
 };
 

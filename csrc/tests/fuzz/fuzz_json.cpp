@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "protocols/cohere/embed.h"
+#include "protocols/ollama/embed.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
+#include "protocols/tei/instances.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/reader_world.h"
 
@@ -21,7 +23,7 @@ const std::vector<std::string> kNames = {
     "\"truncate\"",   "\"normalize\"",   "\"dimensions\"", "\"timeout\"",         "\"priority\"",
     "\"raw_scores\"", "\"stop\"",        "\"stream\"",     "\"top_n\"",           "\"model\"",
     "\"logprobs\"",   "\"seed\"",        "\"logit_bias\"", "\"return_text\"",     "\"return_documents\"",
-    "\"unknown\"",    "\"\\u0069nput\"", "\"input_type\"", "\"embedding_types\""};
+    "\"unknown\"",    "\"\\u0069nput\"", "\"input_type\"", "\"embedding_types\"", "\"instances\""};
 const std::vector<std::string> kScalars = {"null",
                                            "true",
                                            "false",
@@ -65,6 +67,8 @@ std::string body(fuzz::Random& random) {
       R"({"model":"","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})",
       R"({"input":["a","b"],"encoding_format":"base64","timeout":1})",
       R"({"texts":["a","b"],"embedding_types":["int8"],"input_type":"search_query","truncate":"END"})",
+      R"({"instances":[{"inputs":["a",[7]]},"b"],"parameters":{"truncate":true}})",
+      R"({"instances":[{"inputs":"a"},{"inputs":[["a"],["b","c"]]}]})",
       R"({"prompt":"a","stop":["x"],"stream":true,"stream_options":{"include_usage":true},"logprobs":1})"};
   if (random.one_in(2)) return fuzz::mutated(random, random.of(kWhole));
   std::string out = "{";
@@ -83,6 +87,9 @@ struct Readers {
   RerankJsonReader rerank{*classifies.routes, kItemsMax};
   DocumentsReader documents{*classifies.routes, kItemsMax};
   std::unique_ptr<EmbedTextsReader> texts;
+  std::unique_ptr<OllamaEmbedReader> ollama;
+  std::unique_ptr<InstancesReader> embed_instances;
+  InstancesReader predict_instances{predict, kItemsMax};
   std::vector<RequestReader*> all;
 
   Readers() {
@@ -90,7 +97,10 @@ struct Readers {
     embed = std::make_unique<EmbedJsonReader>(*embeds.routes, kItemsMax);
     similarity = std::make_unique<SimilarityReader>(*embeds.routes, kItemsMax);
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
-    all = {&embeddings, &completions, embed.get(), similarity.get(), &predict, &rerank, &documents, texts.get()};
+    ollama = std::make_unique<OllamaEmbedReader>(*embeds.routes, kItemsMax);
+    embed_instances = std::make_unique<InstancesReader>(*embed, kItemsMax);
+    all = {&embeddings, &completions, embed.get(),  similarity.get(),      &predict,          &rerank,
+           &documents,  texts.get(),  ollama.get(), embed_instances.get(), &predict_instances};
   }
 };
 

@@ -1,4 +1,4 @@
-"""Transformers on the CPU, through torch and oneDNN."""
+"""Transformers on the CPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fastqps.host import machine
 from fastqps.models.card import ModelCard
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.matrix import multiplies
 from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
@@ -29,8 +30,8 @@ def choose_dtype(name: str) -> torch.dtype:
     name = resolve_dtype("cpu", name)
     if name not in _DTYPES:
         raise DeviceError(f"device cpu has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
-    if name == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        raise DeviceError("this CPU has no bfloat16 (it needs AVX-512); use --dtype float32")
+    if name == "bfloat16" and not (multiplies(torch.bfloat16) or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+        raise DeviceError("this CPU has no bfloat16 (it needs AVX2); use --dtype float32")
     return _DTYPES[name]
 
 

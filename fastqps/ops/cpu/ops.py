@@ -1,4 +1,4 @@
-"""``Ops`` on the CPU: oneDNN's products, and the kernels of csrc/step/cpu/cpu_ops.h where torch has no fast one."""
+"""``Ops`` on the CPU: the kernels of csrc/step/cpu, and oneDNN's products in fp32."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal
 import torch
 
 from fastqps.ops.cpu.fp8 import CpuFp8Linear
-from fastqps.ops.cpu.int8 import CpuInt8Linear
 from fastqps.ops.cpu.linear import CpuGated, CpuLinear
+from fastqps.ops.cpu.matrix import CpuMatrix, multiplies
 from fastqps.ops.cpu.rows import is_bf16, rows_for
 from fastqps.ops.cpu.tape import Tape
-from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain
+from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.precision import Precision
 from fastqps.ops.rows import kind_of
 from fastqps.ops.step import address
 
-_Product = CpuLinear | CpuInt8Linear | CpuFp8Linear
+_Product = CpuLinear | CpuMatrix | CpuFp8Linear
 
 
 class CpuNorm:
@@ -86,19 +86,19 @@ class CpuOps:
     ) -> Activated:
         both, bias = concatenate([gate, up]), joined(biases) if biases else None
         quantised = self._quantises(both, site)
-        if quantised or activation == "silu":
+        if quantised or multiplies(self.dtype) or activation == "silu":
             return CpuActivated(self._product(both, bias, quantised), activation, True, self.tape)
         first, second = (
-            CpuLinear(plain(half), its_bias, self.dtype, self.tape)
+            CpuLinear(half, its_bias, self.dtype, self.tape)
             for half, its_bias in zip((gate, up), biases or (None, None), strict=True)
         )
         return CpuGated(first, second, activation, self.tape)
 
     def _product(self, weight: Weight, bias: torch.Tensor | None, quantised: bool) -> _Product:
-        if not quantised:
-            return CpuLinear(plain(weight), bias, self.dtype, self.tape)
-        kind = CpuInt8Linear if self._precision.int8 else CpuFp8Linear
-        return kind(weight, bias, self.dtype, self.tape)
+        int8 = quantised and self._precision.int8
+        if int8 or (not quantised and multiplies(self.dtype)):
+            return CpuMatrix(weight, bias, self.dtype, int8, self.tape)
+        return (CpuFp8Linear if quantised else CpuLinear)(weight, bias, self.dtype, self.tape)
 
     def norm(
         self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]

@@ -119,6 +119,8 @@ REQUESTS: list[tuple[str, str, dict[str, Any] | None]] = [
     ("TEI", "/v1/embeddings", {"input": "What is Deep Learning?", "model": "text-embeddings-inference"}),
     ("vLLM", "/v1/models", None),
     ("vLLM", "/v1/embeddings", {"input": "San Francisco is a", "model": "org/bert"}),
+    ("Ollama", "/api/embed", {"input": "Why is the sky blue?", "model": "all-minilm"}),
+    ("Ollama", "/api/embeddings", {"prompt": "Why is the sky blue?", "model": "all-minilm"}),
     ("infinity", "/embeddings", {"input": ["Two cute cats."], "model": "other"}),
     ("Triton", "/v2/models/encoder/ready", None),
     ("Triton", "/v2/models/anything", None),

@@ -1,4 +1,4 @@
-"""int8 on the CPU: products against plain torch."""
+"""Own products of the CPU, in int8 and bf16: against plain torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastqps import _core
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
-from fastqps.ops.cpu.int8 import CpuInt8Linear
+from fastqps.ops.cpu.matrix import CpuMatrix
 from fastqps.ops.cpu.ops import CpuActivated
 from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import quantise_weight
@@ -29,7 +29,9 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
     return (x.float() * by).round() * (largest / 127)
 
 
-def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def product(x: torch.Tensor, weight: torch.Tensor, int8: bool = True) -> torch.Tensor:
+    if not int8:
+        return (x.double() @ weight.bfloat16().double().T).float()
     return (rounded(x).double() @ rounded(weight).double().T).float()
 
 
@@ -39,31 +41,39 @@ def close(found: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> None:
     torch.testing.assert_close(found.float(), want, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 16, 16), (7, 48, 400), (130, 160, 64)])
-def test_a_product_is_that_of_the_rounded_numbers(rows: int, outputs: int, inputs: int, dtype: torch.dtype) -> None:
+TYPES = pytest.mark.parametrize(
+    ("dtype", "int8"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
+)
+
+
+@TYPES
+@pytest.mark.parametrize(("rows", "outputs", "inputs"), [(1, 16, 16), (7, 48, 400), (130, 160, 64), (9, 37, 51)])
+def test_a_product_is_that_of_the_rounded_numbers(
+    rows: int, outputs: int, inputs: int, dtype: torch.dtype, int8: bool
+) -> None:
     torch.manual_seed(rows)
     x, weight, bias = (
         torch.randn(rows, inputs).to(dtype),
         torch.randn(outputs, inputs) / inputs**0.5,
         torch.randn(outputs),
     )
-    linear = CpuInt8Linear(weight, bias, dtype, Tape())
-    want = product(x, weight) + bias
+    linear = CpuMatrix(weight, bias, dtype, int8, Tape())
+    want = product(x, weight, int8) + bias
     close(linear(Rows(x)), want, dtype)
     residual = torch.randn(rows, outputs).to(dtype)
     sums = want + residual.float()
     close(linear.add_residual(Rows(x), residual), sums, dtype)
-    close(CpuInt8Linear(weight, None, dtype, Tape())(Rows(x)), want - bias, dtype)
+    close(CpuMatrix(weight, None, dtype, int8, Tape())(Rows(x)), want - bias, dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@TYPES
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu", "silu"])
-def test_activations_follow_the_product(activation: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("outputs", [96, 74])
+def test_activations_follow_the_product(outputs: int, activation: str, dtype: torch.dtype, int8: bool) -> None:
     torch.manual_seed(3)
-    x, weight, bias = 3 * torch.randn(50, 64).to(dtype), torch.randn(96, 64) / 8, torch.randn(96)
-    linear = CpuInt8Linear(weight, bias, dtype, Tape())
-    want = product(x, weight) + bias
+    x, weight, bias = 3 * torch.randn(50, 64).to(dtype), torch.randn(outputs, 64) / 8, torch.randn(outputs)
+    linear = CpuMatrix(weight, bias, dtype, int8, Tape())
+    want = product(x, weight, int8) + bias
     gate, up = want.chunk(2, 1)
     function = FUNCTIONS[kind_of(activation)]
     close(CpuActivated(linear, activation, False, Tape())(Rows(x), linear).tensor, function(want), dtype)
@@ -73,16 +83,17 @@ def test_activations_follow_the_product(activation: str, dtype: torch.dtype) -> 
 def test_a_checkpoint_in_fp8_is_dequantised() -> None:
     x, weight = torch.randn(5, 32), quantise_weight(torch.randn(16, 32))
     assert torch.equal(
-        CpuInt8Linear(weight, None, torch.float32, Tape())(Rows(x)),
-        CpuInt8Linear(weight.dequantised(), None, torch.float32, Tape())(Rows(x)),
+        CpuMatrix(weight, None, torch.float32, True, Tape())(Rows(x)),
+        CpuMatrix(weight.dequantised(), None, torch.float32, True, Tape())(Rows(x)),
     )
 
 
+@TYPES
 @pytest.mark.parametrize("rows", [1, 12, 47, 300])
-def test_neither_company_nor_threads_change_a_row(rows: int) -> None:
+def test_neither_company_nor_threads_change_a_row(rows: int, dtype: torch.dtype, int8: bool) -> None:
     torch.manual_seed(rows)
-    x, weight = torch.randn(rows, 384), torch.randn(1536, 384)
-    linear, before, found = CpuInt8Linear(weight, None, torch.float32, Tape()), torch.get_num_threads(), []
+    x, weight = torch.randn(rows, 384).to(dtype), torch.randn(1536, 384)
+    linear, before, found = CpuMatrix(weight, None, dtype, int8, Tape()), torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 8):
             torch.set_num_threads(threads)
@@ -98,14 +109,25 @@ def test_neither_company_nor_threads_change_a_row(rows: int) -> None:
 def test_a_weight_with_nan_answers_nan() -> None:
     weight = torch.randn(16, 16)
     weight[3, 5] = torch.nan
-    out = CpuInt8Linear(weight, None, torch.float32, Tape())(Rows(torch.randn(2, 16)))
+    out = CpuMatrix(weight, None, torch.float32, True, Tape())(Rows(torch.randn(2, 16)))
     assert out[:, 3].isnan().all() and out.isnan().sum() == 2
 
 
-@pytest.mark.parametrize(("outputs", "inputs"), [(24, 16), (16, 24), (0, 16), (16, (1 << 16) + 16)])
-def test_shapes_without_a_product(outputs: int, inputs: int) -> None:
-    with pytest.raises(ValueError, match=f"a weight of {outputs} x {inputs} has no product in int8"):
-        _core.Int8Matrix(0, 0, outputs, inputs)
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "int8"), [(0, 16, True), (16, (1 << 16) + 16, True), (0, 16, False), (16, 0, False)]
+)
+def test_shapes_without_a_product(outputs: int, inputs: int, int8: bool) -> None:
+    with pytest.raises(ValueError, match=f"a weight of {outputs} x {inputs} has no product"):
+        _core.Matrix(0, 0, outputs, inputs, int8)
+
+
+def test_products_that_are_none() -> None:
+    x = torch.zeros(1, 24)
+    matrix = _core.Matrix(x.data_ptr(), 0, 1, 24, False)
+    with pytest.raises(ValueError, match="a weight of bf16 multiplies rows of bf16"):
+        matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), False, 1)
+    with pytest.raises(ValueError, match="half of 1 gated outputs is no multiple of 16"):
+        matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1, gated=True)
 
 
 def test_a_gpu_refuses_it() -> None:

@@ -1,4 +1,4 @@
-"""int8 on the CPU: products of csrc/step/cpu/int8, which quantise their rows and compute what follows them."""
+"""int8 and bf16 on the CPU: products of csrc/step/cpu/products, which compute what follows them, too."""
 
 from __future__ import annotations
 
@@ -8,22 +8,34 @@ import torch
 
 from fastqps import _core
 from fastqps.kernels.results import Activation
+from fastqps.ops.cpu.rows import gate_halves
 from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import Weight, plain
 from fastqps.ops.interface import Rows
 from fastqps.ops.step import address
 
 
-class CpuInt8Linear:
-    """x [rows, inputs] → x · weightᵀ + bias [rows, outputs] in ``dtype``, both factors quantised."""
+def multiplies(dtype: torch.dtype) -> bool:
+    """Whether ``CpuMatrix`` is the product of models in ``dtype`` that are not quantised.
+
+    Its baseline is slower than oneDNN, which has bf16 kernels for ARM.
+    """
+    return dtype == torch.bfloat16 and _core.PRODUCTS_LEVEL != "baseline"
+
+
+class CpuMatrix:
+    """x [rows, inputs] → x · weightᵀ + bias [rows, outputs] in ``dtype``; ``int8``: both factors quantised.
+
+    Without ``int8`` rows and weights are bf16. A row is the same, bit for bit, whatever rows are beside it.
+    """
 
     fp8 = False
 
-    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, tape: Tape) -> None:
+    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, int8: bool, tape: Tape) -> None:
         matrix = plain(weight).float().contiguous()
         bias = None if bias is None else bias.float().contiguous()
         self._outputs, inputs = matrix.shape
-        self._matrix = _core.Int8Matrix(address(matrix), address(bias), self._outputs, inputs)
+        self._matrix = _core.Matrix(address(matrix), address(bias), self._outputs, inputs, int8)
         self._bf16, self._tape = dtype == torch.bfloat16, tape
 
     def __call__(self, x: Rows) -> torch.Tensor:
@@ -31,6 +43,8 @@ class CpuInt8Linear:
 
     def activated(self, x: Rows, activation: Activation | Literal["none"], gated: bool = False) -> torch.Tensor:
         """activation(product); ``gated``: of its first half, times its second."""
+        if gated and self._outputs % (2 * _core.PANEL_OUTPUTS) and activation != "none":
+            return gate_halves(self._tape, self(x), activation)
         out = self._tape.beside(x.tensor, self._outputs // 2 if gated else self._outputs)
         self._multiply(out, x.tensor, activation=activation, gated=gated)
         return out
