@@ -13,6 +13,7 @@ from fastqps.models.card import ModelCard
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.ops.cpu.matrix import multiplies
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
@@ -52,9 +53,11 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
     precision = choose_precision(place)
-    model = PackedModel(card, CpuEncoderOps(dtype, precision))
+    ops = CpuEncoderOps(dtype, precision)
+    runner = EncoderRunner(PackedModel(card, ops), max_items, max_tokens)
     precision.conclude()
-    return EncoderRunner(model, max_items, max_tokens)
+    say_torch_calls(ops.tape)
+    return runner
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
@@ -63,6 +66,15 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
     precision = choose_precision(place)
-    runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
+    ops = CpuDecodeOps(dtype, precision)
+    runner = DecoderRunner.load(card, ops, slots, max_tokens)
     precision.conclude()
+    say_torch_calls(ops.tape)
     return runner
+
+
+def say_torch_calls(tape: Tape) -> None:
+    """Logs which operations of a step are torch's: each takes Python's lock, and copies what it computes."""
+    if tape.torch_calls:
+        calls = ", ".join(f"{n} {what}" for what, n in sorted(tape.torch_calls.items()))
+        say(f"each step calls torch {tape.torch_calls.total()} times: {calls}")
