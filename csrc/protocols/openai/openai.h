@@ -98,13 +98,14 @@ class CompletionsReader final : public service::RequestReader {
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
   FieldError read_stream_options(const JsonValue& value, ReasonText& reason);
   FieldError read_logprobs(const OptionValue& value, ReasonText& reason);
+  char usage() const;
 
   JsonBody body_;
   TextInput prompt_;
   RequestView base_;
   OptionLists lists_;
   IgnoredFields ignored_;
-  bool stream_ = false, usage_ = false;
+  bool stream_ = false, usage_ = false, usage_so_far_ = false;
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids
 };

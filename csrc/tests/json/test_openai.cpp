@@ -215,6 +215,8 @@ TEST(wrong_completions) {
        "stop: has more than 16 strings"},
       {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
       {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
+      {R"({"prompt":"a","stream_options":{"continuous_usage_stats":1}})",
+       "stream_options.continuous_usage_stats: must be a bool"},
       {R"({"prompt":"a","logprobs":5})", "logprobs: 5, at most 1: those of the chosen tokens"},
       {R"({"prompt":"a","seed":18446744073709551616})", "seed: a number beyond 64 bits"},
       {R"({"temperature":1e400,"prompt":"a"})", "temperature: a number beyond 64 bits"},
@@ -253,6 +255,23 @@ TEST(answers_with_completions) {
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\ndata: [DONE]\n\n");
+  CHECK_EQ(chunk_of(writer, {R"(c@"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
+           R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
+           R"("index":0,"logprobs":null,"finish_reason":null}],)"
+           R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
+           "\n\n");
+}
+
+TEST(which_events_have_the_usage) {
+  CompletionsReader reader(kItemsMax);
+  const std::pair<const char*, char> cases[] = {{R"({"continuous_usage_stats":true,"include_usage":true})", 'c'},
+                                                {R"({"continuous_usage_stats":false,"include_usage":true})", 'u'},
+                                                {R"({"continuous_usage_stats":true})", '-'},
+                                                {"{}", '-'}};
+  for (const auto& [options, flag] : cases) {
+    CHECK_EQ(error_of(reader, R"({"prompt":"a","stream":true,"stream_options":)" + std::string(options) + "}"), "");
+    CHECK_EQ(reader.context()[0], flag);
+  }
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ _COMPLETIONS = only(
     **GENERATE_OPTIONS,
     logprobs=optional({"enum": [0, 1]}),
     stream=optional(BOOL),
-    stream_options=optional(only(include_usage=BOOL, include_obfuscation=BOOL)),
+    stream_options=optional(only(include_usage=BOOL, continuous_usage_stats=BOOL, include_obfuscation=BOOL)),
     n={"enum": [1, None]},
     best_of={"enum": [1, None]},
     echo={"enum": [False, None]},

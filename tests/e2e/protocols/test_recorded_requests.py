@@ -221,6 +221,19 @@ def test_ranks(api: Api, request_: Request) -> None:
         assert found[i] == pytest.approx(float(1 / (1 + np.exp(-logit))), abs=1e-5)
 
 
+def test_guidellms_stream_says_the_usage_so_far(api: Api) -> None:
+    """guidellm 0.8.1, backends/openai/request_handlers.py"""
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body = {"model": "grammar", "prompt": QUERY, "stream": True, "stream_options": options, "ignore_eos": True}
+    response, content = api.post.send("POST", "/v1/completions", json.dumps({**body, "max_tokens": 9}).encode())
+    assert response.status == 200, content
+    events = content.decode().split("\n\n")[:-2]
+    usages = [json.loads(event.removeprefix("data: "))["usage"] for event in events]
+    made = [usage["completion_tokens"] for usage in usages]
+    assert len(made) > 2 and made == sorted(made) and 0 < made[0] < made[-2] == made[-1] == 9
+    assert {usage["total_tokens"] - usage["completion_tokens"] for usage in usages} == {usages[-1]["prompt_tokens"]}
+
+
 class Refusal(NamedTuple):
     source: str
     path: str
@@ -255,18 +268,6 @@ REFUSED = [
     ),
     # By default it sends the ids of OpenAI's tokenizer. Those that the vocabulary has not are found.
     Refusal("langchain-openai 1.7.4", "/v1/embeddings", {**INPUT, "input": [[32, 893, 100_256]]}, 400, "100256"),
-    Refusal(
-        "guidellm 0.8.1",
-        "/v1/completions",
-        {
-            "model": "grammar",
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-            "prompt": "a",
-        },
-        400,
-        "continuous_usage_stats",
-    ),
 ]
 
 
