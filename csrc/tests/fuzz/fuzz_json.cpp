@@ -90,6 +90,7 @@ struct Readers {
   std::unique_ptr<OllamaEmbedReader> ollama;
   std::unique_ptr<InstancesReader> embed_instances;
   InstancesReader predict_instances{predict, kItemsMax};
+  EitherReader either{"documents", {documents, {kDocumentsWriter, kRerank}}, {rerank, {kRerankJsonWriter, kTeiRerank}}};
   std::vector<RequestReader*> all;
 
   Readers() {
@@ -99,8 +100,8 @@ struct Readers {
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
     ollama = std::make_unique<OllamaEmbedReader>(*embeds.routes, kItemsMax);
     embed_instances = std::make_unique<InstancesReader>(*embed, kItemsMax);
-    all = {&embeddings, &completions, embed.get(),  similarity.get(),      &predict,          &rerank,
-           &documents,  texts.get(),  ollama.get(), embed_instances.get(), &predict_instances};
+    all = {&embeddings, &completions, embed.get(),  similarity.get(),      &predict,           &rerank,
+           &documents,  texts.get(),  ollama.get(), embed_instances.get(), &predict_instances, &either};
   }
 };
 

@@ -170,6 +170,7 @@ RANKING = [
     Request(PYMILVUS, "/rerank", {**TEI_TEXTS, "return_text": True}, tei_ranks, {}),
     Request(MILVUS_TEI, "/rerank", {**TEI_TEXTS, "truncate": True}, tei_ranks),
     Request(MILVUS_COHERE, "/v2/rerank", DOCUMENTS, results),
+    Request(MILVUS_VLLM, "/rerank", {"query": QUERY, "documents": TEXTS}, results),
     Request(
         f"{WEAVIATE}, modules/reranker-cohere/clients/ranker.go",
         "/v2/rerank",
@@ -244,13 +245,12 @@ class Refusal(NamedTuple):
 
 # These clients need another setting, which docs/works-with.md names.
 REFUSED = [
-    Refusal(MILVUS_VLLM, "/rerank", {"query": QUERY, "documents": TEXTS}, 422, "POST /v1/rerank"),
     Refusal(
         f"{WEAVIATE}, modules/reranker-transformers/clients/ranker.go",
         "/rerank",
         {"query": QUERY, "documents": TEXTS, "property": ""},
-        422,
-        "POST /v1/rerank",
+        400,
+        "'property' is not a field",
     ),
     Refusal(
         f"{WEAVIATE}, usecases/modulecomponents/clients/transformers/transformers.go",
