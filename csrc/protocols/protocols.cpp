@@ -48,7 +48,7 @@ void add_rerank(Methods& m) {
 
 // GET /v1/models is a rare route (fastqps/frontdoor/rare_routes.py).
 void add_openai(Methods& m) {
-  auto& embeddings = m.items(m.make<EmbeddingsReader>(m.path.items_max), kEmbeddingsWriter, kEmbeddings);
+  auto& embeddings = m.items(m.make<EmbeddingsReader>(m.routes, m.path.items_max), kEmbeddingsWriter, kEmbeddings);
   for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it
     m.post(path, embeddings, kEmbeddings, write_openai_error);
   auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);

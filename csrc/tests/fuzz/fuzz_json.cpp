@@ -66,6 +66,7 @@ std::string body(fuzz::Random& random) {
       R"({"query":"q","texts":["a",""],"return_text":true})",
       R"({"model":"","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})",
       R"({"input":["a","b"],"encoding_format":"base64","timeout":1})",
+      R"({"input":"a","embedding_type":"ubinary","task":"separation","late_chunking":false,"output_dimension":3})",
       R"({"texts":["a","b"],"embedding_types":["int8"],"input_type":"search_query","truncate":"END"})",
       R"({"instances":[{"inputs":["a",[7]]},"b"],"parameters":{"truncate":true}})",
       R"({"instances":[{"inputs":"a"},{"inputs":[["a"],["b","c"]]}]})",
@@ -79,7 +80,7 @@ std::string body(fuzz::Random& random) {
 
 struct Readers {
   test::World embeds, classifies;
-  EmbeddingsReader embeddings{kItemsMax};
+  EmbeddingsReader embeddings{*embeds.routes, kItemsMax};
   CompletionsReader completions{kItemsMax};
   std::unique_ptr<EmbedJsonReader> embed;
   std::unique_ptr<SimilarityReader> similarity;

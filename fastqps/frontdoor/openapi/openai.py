@@ -44,6 +44,13 @@ _EMBEDDINGS = only(
     dimensions=optional(ONE_OR_MORE),
     output_dtype={"enum": ["float", "int8", "uint8", "binary", "ubinary"]},
     normalize=optional(BOOL),
+    embedding_type={"enum": ["float", "base64", "int8", "uint8", "binary", "ubinary", None]},
+    task={"enum": ["retrieval.query", "retrieval.passage", "text-matching", "classification", "separation", None]},
+    normalized=optional(BOOL),
+    late_chunking={"enum": [False, None]},
+    input_type={"enum": ["query", "document", None]},
+    truncation=optional(BOOL),
+    output_dimension=optional(ONE_OR_MORE),
     **_OPTIONS,
 )
 _EMBEDDING = fields(

@@ -105,6 +105,13 @@ DOCUMENTS = {"model": "ranker", "query": QUERY, "documents": TEXTS}
 EMBEDDING = [
     Request(SPRING, "/v1/embeddings", {**INPUT, "encoding_format": "base64"}, openai_base64, KEY | STAINLESS),
     Request(SPRING_1, "/v1/embeddings", INPUT, openai),
+    Request(
+        "voyageai 0.5.0",
+        "/v1/embeddings",
+        {**INPUT, "input_type": None, "truncation": True, "output_dtype": None, "output_dimension": None}
+        | {"encoding_format": "base64"},
+        openai_base64,
+    ),
     Request(LLAMA_INDEX, "/v1/embeddings", {**INPUT, "encoding_format": "base64"}, openai_base64),
     Request(LANGCHAIN_COHERE, "/v1/embed", {**COHERE_TEXTS, "embedding_types": ["float"], "truncate": None}, cohere),
     Request(OPEN_WEBUI, "/v1/embeddings", INPUT, openai, KEY | USER),
@@ -126,6 +133,18 @@ EMBEDDING = [
         {**INPUT, "dimensions": 384},
         openai,
         KEY | {"OpenAI-Organization": "org"},
+    ),
+    Request(
+        "Weaviate 0543f125, usecases/modulecomponents/clients/jinaai/jinaai.go",
+        "/v1/embeddings",
+        {**INPUT, "embedding_type": "float", "normalized": True, "task": "retrieval.passage", "dimensions": 384},
+        openai,
+    ),
+    Request(
+        "Weaviate 0a1fa502, usecases/modulecomponents/clients/voyageai/voyageai.go",
+        "/v1/embeddings",
+        {**INPUT, "truncation": True, "input_type": "document"},
+        openai,
     ),
     Request(
         f"{WEAVIATE}, usecases/modulecomponents/clients/cohere/cohere.go",
@@ -258,13 +277,6 @@ REFUSED = [
         {"text": "a", "dims": 0, "vector": None, "error": "", "config": {"task_type": "passage"}},
         404,
         "there is no route /vectors",
-    ),
-    Refusal(
-        f"{WEAVIATE}, usecases/modulecomponents/clients/jinaai/jinaai.go",
-        "/v1/embeddings",
-        {**INPUT, "embedding_type": "float"},
-        400,
-        "embedding_type: is not a field",
     ),
     # By default it sends the ids of OpenAI's tokenizer. Those that the vocabulary has not are found.
     Refusal("langchain-openai 1.7.4", "/v1/embeddings", {**INPUT, "input": [[32, 893, 100_256]]}, 400, "100256"),
