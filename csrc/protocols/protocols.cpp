@@ -7,6 +7,7 @@
 #include "protocols/step/step_service.h"
 #include "protocols/tei/grpc.h"
 #include "protocols/tei/http.h"
+#include "protocols/vllm/pooling.h"
 
 namespace fastqps::protocols {
 
@@ -45,6 +46,19 @@ void add_openai(Methods& m) {
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
 }
 
+void add_vllm(Methods& m) {
+  const auto post = [&](std::initializer_list<const char*> paths, service::RequestReader& reader,
+                        const service::AnswerWriter& writer, Rpc rpc) {
+    auto& method = m.items(reader, writer, rpc);
+    for (const char* path : paths) m.post(path, method, rpc, write_openai_error);
+  };
+  const u32 items_max = m.path.items_max;
+  const PoolingTask* classify = std::ranges::find(kPoolingTasks, Task::kClassify, &PoolingTask::task);
+  post({"/classify"}, m.make<PoolingReader>(m.routes, items_max, classify), kClassifyWriter, kClassify);
+  post({"/pooling"}, m.make<PoolingReader>(m.routes, items_max), kPoolingWriter, kPooling);
+  post({"/score", "/v1/score"}, m.make<ScoreReader>(m.routes, items_max), kScoreWriter, kScore);
+}
+
 // Info and Tokenize are rare calls (fastqps/frontdoor/text_embeddings.py).
 void add_tei_rpcs(Methods& m) {
   auto &embed = m.make<EmbedReader>(m.routes), &sparse = m.make<EmbedReader>(m.routes, Task::kEmbedSparse),
@@ -78,11 +92,14 @@ void add_tei_routes(Methods& m) {
                       kTeiEmbed);
   auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
   auto& predict = m.items(m.make<PredictJsonReader>(m.routes, items_max), kPredictJsonWriter, kTeiPredict);
+  auto& entities = m.items(m.make<EntitiesReader>(m.routes, items_max), kEntitiesWriter, kTeiPredict);
   auto& rerank = m.items(m.make<RerankJsonReader>(m.routes, items_max), kRerankJsonWriter, kTeiRerank);
-  auto& by_model = m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, rerank});
+  auto& by_model =
+      m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, entities, rerank});
   post("/embed", embed, kTeiEmbed);
   post("/similarity", similarity, kTeiEmbed);
   post("/predict", predict, kTeiPredict);
+  post("/entities", entities, kTeiPredict);  // no route of TEI's, which has no such models
   post("/rerank", rerank, kTeiRerank);
   post("/", by_model, kOther);
   post("/invocations", by_model, kOther);  // SageMaker's name of it
@@ -108,6 +125,7 @@ constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
                                       {"rerank", add_rerank, write_rerank_error},
                                       {"cohere", add_cohere, write_rerank_error},
                                       {"openai", add_openai, write_openai_error},
+                                      {"vllm", add_vllm, write_openai_error},
                                       {"tei", add_tei, write_tei_error},
                                       {"step", add_steps}};
 

@@ -6,6 +6,7 @@
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
+#include "protocols/vllm/pooling.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/reader_world.h"
 
@@ -15,13 +16,40 @@ using namespace fastqps::test;
 namespace {
 
 constexpr u32 kItemsMax = 4;
-const std::vector<std::string> kNames = {
-    "\"inputs\"",     "\"input\"",       "\"prompt\"",     "\"query\"",           "\"texts\"",
-    "\"documents\"",  "\"text\"",        "\"sentences\"",  "\"source_sentence\"", "\"parameters\"",
-    "\"truncate\"",   "\"normalize\"",   "\"dimensions\"", "\"timeout\"",         "\"priority\"",
-    "\"raw_scores\"", "\"stop\"",        "\"stream\"",     "\"top_n\"",           "\"model\"",
-    "\"logprobs\"",   "\"seed\"",        "\"logit_bias\"", "\"return_text\"",     "\"return_documents\"",
-    "\"unknown\"",    "\"\\u0069nput\"", "\"input_type\"", "\"embedding_types\""};
+const std::vector<std::string> kNames = {"\"inputs\"",
+                                         "\"input\"",
+                                         "\"prompt\"",
+                                         "\"query\"",
+                                         "\"texts\"",
+                                         "\"documents\"",
+                                         "\"text\"",
+                                         "\"sentences\"",
+                                         "\"source_sentence\"",
+                                         "\"parameters\"",
+                                         "\"truncate\"",
+                                         "\"normalize\"",
+                                         "\"dimensions\"",
+                                         "\"timeout\"",
+                                         "\"priority\"",
+                                         "\"raw_scores\"",
+                                         "\"stop\"",
+                                         "\"stream\"",
+                                         "\"top_n\"",
+                                         "\"model\"",
+                                         "\"logprobs\"",
+                                         "\"seed\"",
+                                         "\"logit_bias\"",
+                                         "\"return_text\"",
+                                         "\"return_documents\"",
+                                         "\"unknown\"",
+                                         "\"\\u0069nput\"",
+                                         "\"input_type\"",
+                                         "\"embedding_types\"",
+                                         "\"queries\"",
+                                         "\"task\"",
+                                         "\"request_id\"",
+                                         "\"truncate_prompt_tokens\"",
+                                         "\"aggregation_strategy\""};
 const std::vector<std::string> kScalars = {"null",
                                            "true",
                                            "false",
@@ -65,6 +93,9 @@ std::string body(fuzz::Random& random) {
       R"({"model":"","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})",
       R"({"input":["a","b"],"encoding_format":"base64","timeout":1})",
       R"({"texts":["a","b"],"embedding_types":["int8"],"input_type":"search_query","truncate":"END"})",
+      R"({"input":["a",[7]],"task":"embed","truncate_prompt_tokens":-1,"use_activation":true,"request_id":"\n"})",
+      R"({"queries":["p","q"],"documents":["a","b"],"use_activation":false})",
+      R"({"inputs":["a","b"],"parameters":{"aggregation_strategy":"first"}})",
       R"({"prompt":"a","stop":["x"],"stream":true,"stream_options":{"include_usage":true},"logprobs":1})"};
   if (random.one_in(2)) return fuzz::mutated(random, random.of(kWhole));
   std::string out = "{";
@@ -74,7 +105,7 @@ std::string body(fuzz::Random& random) {
 }
 
 struct Readers {
-  test::World embeds, classifies;
+  test::World embeds, classifies, finds;
   EmbeddingsReader embeddings{kItemsMax};
   CompletionsReader completions{kItemsMax};
   std::unique_ptr<EmbedJsonReader> embed;
@@ -83,14 +114,19 @@ struct Readers {
   RerankJsonReader rerank{*classifies.routes, kItemsMax};
   DocumentsReader documents{*classifies.routes, kItemsMax};
   std::unique_ptr<EmbedTextsReader> texts;
+  PoolingReader labels{*classifies.routes, kItemsMax, &kPoolingTasks[2]}, pooling{*embeds.routes, kItemsMax};
+  ScoreReader score{*embeds.routes, kItemsMax};
+  EntitiesReader entities{*finds.routes, kItemsMax};
   std::vector<RequestReader*> all;
 
   Readers() {
     embeds.segment.route(0).task = Task::kEmbed;
+    finds.segment.route(0).task = Task::kClassifyTokens;
     embed = std::make_unique<EmbedJsonReader>(*embeds.routes, kItemsMax);
     similarity = std::make_unique<SimilarityReader>(*embeds.routes, kItemsMax);
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
-    all = {&embeddings, &completions, embed.get(), similarity.get(), &predict, &rerank, &documents, texts.get()};
+    all = {&embeddings, &completions, embed.get(), similarity.get(), &predict, &rerank,
+           &documents,  texts.get(),  &labels,     &pooling,         &score,   &entities};
   }
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -93,15 +94,33 @@ def test_forms(server: Server, folders: dict[str, str]) -> None:
     assert_same(asyncio.run(ask()), engine.embed_multi(GIVEN, prompt_name="query", truncate=True))
 
 
-def test_embed_all_as_tei(server: Server, folders: dict[str, str]) -> None:
+@pytest.mark.parametrize(("name", "role"), [("native", "query"), ("package", "document"), ("unattended", "")])
+def test_token_vectors_as_tei_and_vllm(server: Server, folders: dict[str, str], name: str, role: str) -> None:
+    engine, poster, named = Engine(folders[name], dtype="float32"), Poster(server), {"model": name, "prompt_name": role}
+    given = [text for text in GIVEN[:6] if text]
+    expected = engine.embed_multi(given, prompt_name=role, truncate=True)
+    found = poster.found("/embed_all", inputs=given, **named)
+    assert_same([np.array(rows, np.float32) for rows in found], expected)
+    for options in ({}, {"dimensions": 7}, {"normalize": False}):
+        wanted = engine.embed_multi(given, prompt_name=role, truncate=True, **options)  # type: ignore[arg-type]
+        asked = {{"normalize": "use_activation"}.get(option, option): value for option, value in options.items()}
+        asked |= {"input": given, "truncate_prompt_tokens": -1, "task": "token_embed", **named}
+        data = poster.found("/pooling", **asked)["data"]
+        assert_same([np.array(each["data"], np.float32) for each in data], wanted)
+        data = poster.found("/pooling", **asked, encoding_format="base64")["data"]
+        flat = [np.frombuffer(base64.b64decode(each["data"]), "<f4") for each in data]
+        assert_same([rows.reshape(each.shape) for rows, each in zip(flat, wanted, strict=True)], wanted)
+    poster.close()
+
+
+def test_embed_all_over_grpc(server: Server, folders: dict[str, str]) -> None:
     expected = Engine(folders["native"], dtype="float32").embed_multi(GIVEN[:3])
-    poster, channel = Poster(server), grpc.insecure_channel(server.address)
-    assert_same([np.array(rows, np.float32) for rows in poster.found("/embed_all", inputs=GIVEN[:3])], expected)
+    channel = grpc.insecure_channel(server.address)
     for text, rows in zip(GIVEN, expected, strict=False):
         (found,) = call(channel, "tei.v1.Embed/EmbedAllStream", {"inputs": text})
         assert_same([np.array([list(row.embeddings) for row in found.token_embeddings], np.float32)], [rows])
         assert found.metadata.compute_tokens >= len(rows)
-    poster.close(), channel.close()
+    channel.close()
 
 
 def test_refusals(server: Server) -> None:

@@ -7,7 +7,9 @@ from typing import get_args
 
 import grpc
 import pytest
+from huggingface_hub import InferenceClient
 from nightly import nightly_but
+from posting import Poster
 from serving import PATIENCE_S, Server
 from token_classifiers import INPUT_TOKENS, KINDS, LABELS, texts, write_token_classifier
 
@@ -51,6 +53,32 @@ def test_entities_are_the_engines(server: Server, folder: str) -> None:
         assert cut.usage and cut.usage.truncated_at == INPUT_TOKENS
         (model,) = client.models()
         assert (model.task, model.labels, model.dimensions) == ("classify_tokens", LABELS, 0)
+
+
+def test_entities_as_hugging_faces_api(server: Server) -> None:
+    given, post = [*texts(20), "Zürich \U0001f600 a word"], Poster(server)
+    firsts: list[list[dict[str, str]]] = []
+    with Client(server.address) as client:
+        for aggregation in (None, *get_args(Aggregation)):
+            found = post.found("/entities", inputs=given, parameters={"aggregation_strategy": aggregation})
+            name = "entity" if aggregation == "none" else "entity_group"
+            got = [[Entity(e[name], e["score"], e["start"], e["end"]) for e in each] for each in found]
+            assert_same(got, client.entities(given, aggregation=aggregation or "simple"))
+            for text, each in zip(given, found, strict=True):
+                assert [e["word"] for e in each] == [text[e["start"] : e["end"]] for e in each]
+            assert sum(map(len, found)) > 10
+            firsts = found if aggregation == "first" else firsts
+    alone = InferenceClient(f"http://{server.http}").token_classification(given[0], aggregation_strategy="first")
+    assert [(e.entity_group, e.word) for e in alone] == [(e["entity_group"], e["word"]) for e in firsts[0]]
+    for path, body, status, said in (
+        ("/entities", {"inputs": [*given, ""]}, 400, "inputs: 0 characters, at least 1 (item 21)"),
+        ("/entities", {"inputs": "a", "model": "none"}, 404, "'none' is not served"),
+        ("/predict", {"inputs": "a"}, 424, "the model 'm' is not a classifier model"),
+        ("/pooling", {"input": "a"}, 400, "the model 'm' finds entities"),
+    ):
+        code, answer = post(path, body)
+        assert (code, said in str(answer)) == (status, True), answer
+    post.close()
 
 
 def test_refusals(server: Server) -> None:
