@@ -311,13 +311,11 @@ class EntitiesReader final : public TeiJsonReader {
     return {};
   }
   FieldError read_aggregation(const JsonValue& value) {
-    constexpr std::string_view kNames[] = {"none", "simple", "first", "average", "max"};  // Aggregation, from 1 on
     if (value.is_null()) return {};
-    const auto* name = std::ranges::find(kNames, option_value(value).text);
-    if (name == std::end(kNames)) return {"aggregation_strategy", "must be none, simple, first, average or max"};
-    options_.base.output.aggregation = i32(name - kNames) + 1;
-    head_.grouped = name != kNames;
-    return {};
+    i32& aggregation = options_.base.output.aggregation;
+    const char* why = service::to_aggregation(option_value(value), &aggregation);
+    head_.grouped = aggregation != i32(Aggregation::kNone);
+    return {"aggregation_strategy", why};
   }
   FieldError check(const transport::CallInfo&, ReasonText&) override {
     if (!given_) return {"inputs", "must be given"};

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
 import pytest
+from apis import Api, reaching
 from multi_vectors import DIMENSIONS, DOCUMENT_TOKENS, EXPANDED, QUERY_TOKENS, write_multi, write_pylate
 from posting import Poster
 from reflected import call
 from serving import PATIENCE_S, Server
+from tensors import BINARY, FORMS, Asked, as_the_client
 from token_classifiers import texts
 
 from fastqps import AsyncClient, Client, Engine, InvalidArgument
@@ -113,6 +116,33 @@ def test_token_vectors_as_tei_and_vllm(server: Server, folders: dict[str, str], 
     poster.close()
 
 
+@pytest.fixture(scope="module")
+def api(server: Server) -> Iterator[Api]:
+    yield from reaching(server)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_token_vectors_as_tensors(api: Api, form: str) -> None:
+    given = [*GIVEN[:5], ""]
+    for dtype in ("float", "int8", "uint8", "binary", "ubinary"):
+        parameters = {"output_dtype": dtype, "dimensions": 12, "prompt_name": "document", "truncate": True}
+        found = FORMS[form](api, Asked({"text": given}, "native", parameters))
+        rows, at = found["token_embedding"], found["offsets"].tolist()
+        options = {"dtype": "float32" if dtype == "float" else dtype, "dimensions": 12, "truncate": True}
+        assert [*found] == ["token_embedding", "offsets"] and len(rows) == at[-1]
+        parts = [as_the_client(rows[start:end], dtype) for start, end in itertools.pairwise(at)]
+        expected = api.client.embed_multi(given, prompt_name="document", model="native", **options)  # type: ignore[arg-type]
+        assert_same(parts, expected, CLOSE if dtype == "float" else 0)
+    if form in BINARY:
+        half = BINARY[form](api, Asked({"text": given}, "native", {"datatype": "FP16", "truncate": True}))
+        expected = api.client.embed_multi(given, model="native", dtype="float16", truncate=True)
+        assert half["token_embedding"].dtype == np.float16
+        assert np.array_equal(half["token_embedding"], np.concatenate(expected))
+    status, said = api.post.get("/v2/models/native")
+    shapes = {output["name"]: output["shape"] for output in said["outputs"]}
+    assert status == 200 and shapes == {"token_embedding": [-1, DIMENSIONS], "offsets": [-1]}
+
+
 def test_embed_all_over_grpc(server: Server, folders: dict[str, str]) -> None:
     expected = Engine(folders["native"], dtype="float32").embed_multi(GIVEN[:3])
     channel = grpc.insecure_channel(server.address)
@@ -144,12 +174,8 @@ def test_refusals(server: Server) -> None:
         with pytest.raises(InvalidArgument, match="pair: 2 texts, at most 1"):
             client.predict(("a", "b"))
     post = Poster(server)
-    for path, body in (
-        ("/v1/embeddings", {"model": "native", "input": "a"}),
-        ("/v2/models/native/infer", {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}]}),
-    ):
-        status, said = post(path, body)
-        assert status == 400 and "native" in str(said), said
+    status, refused = post("/v1/embeddings", {"model": "native", "input": "a"})
+    assert status == 400 and "native" in str(refused), refused
 
 
 def test_answers_that_no_slot_has_room_for(serve: Callable[..., Server], folders: dict[str, str]) -> None:

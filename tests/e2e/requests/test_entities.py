@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 import grpc
+import numpy as np
 import pytest
+from apis import Api, reaching
 from huggingface_hub import InferenceClient
 from nightly import nightly_but
 from posting import Poster
 from serving import PATIENCE_S, Server
+from tensors import FORMS, Asked
 from token_classifiers import INPUT_TOKENS, KINDS, LABELS, texts, write_token_classifier
 
 from fastqps import Client, Engine, InvalidArgument
@@ -79,6 +82,28 @@ def test_entities_as_hugging_faces_api(server: Server) -> None:
         code, answer = post(path, body)
         assert (code, said in str(answer)) == (status, True), answer
     post.close()
+
+
+@pytest.fixture(scope="module")
+def api(server: Server) -> Iterator[Api]:
+    yield from reaching(server)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_entities_as_tensors(api: Api, form: str) -> None:
+    given = ["1 2", *texts(20)]
+    for aggregation in get_args(Aggregation):
+        found = FORMS[form](api, Asked({"text": given}, "m", {"aggregation": aggregation}))
+        rows = [*zip(*(found[f"entity_{name}"].tolist() for name in ("label", "score", "start", "end")), strict=True)]
+        at = found["offsets"].tolist()
+        got = [[Entity(*row) for row in rows[at[i] : at[i + 1]]] for i in range(len(given))]
+        assert at[0] == 0 and at[-1] == len(rows) > 10
+        assert_same(got, api.client.entities(given, aggregation=aggregation))
+    only = FORMS[form](api, Asked({"text": given}, "m", outputs=["offsets", "entity_end"]))
+    assert [*only] == ["entity_end", "offsets"] and only["entity_end"].dtype == np.int32
+    status, said = api.post.get("/v2/models/m")
+    assert status == 200 and [output["name"] for output in said["outputs"]] == [*found]
+    assert [each["name"] for each in said["inputs"]] == ["text"]
 
 
 def test_refusals(server: Server) -> None:
