@@ -334,9 +334,8 @@ PYBIND11_MODULE(_front, m) {
       "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
   py::list outputs;
   for (const fastqps::TaskTraits& task : fastqps::kTasks)
-    for (const fastqps::protocols::OutputRow& row : fastqps::protocols::kOutputRows)
-      if (row.output == task.output)
-        outputs.append(py::make_tuple(task.name, py::str(row.name), py::str(row.datatype)));
+    for (const fastqps::protocols::OutputRow& row : fastqps::protocols::rows_of(task.output))
+      outputs.append(py::make_tuple(task.name, py::str(row.name), py::str(row.datatype)));
   using Row = py::typing::Tuple<py::str, py::str, py::str>;  // task, name and datatype
   m.attr_with_type_hint<py::typing::Tuple<Row, py::ellipsis>>("INFER_OUTPUTS") = py::tuple(outputs);
   fastqps::bind::register_wire(m);

@@ -267,7 +267,7 @@ void write_data(JsonWriter& out, const OutputTensor& tensor, Items items) {
 }
 
 void write_head(JsonWriter& out, const OutputTensor& tensor) {
-  out.raw(R"({"name":)").string(tensor.name).raw(R"(,"datatype":)").string(tensor.datatype).raw(R"(,"shape":[)");
+  out.raw(R"({"name":)").string(*tensor.name).raw(R"(,"datatype":)").string(*tensor.datatype).raw(R"(,"shape":[)");
   for (u32 i = 0; i < tensor.dimensions; i++) out.raw(i ? "," : "").number(tensor.shape[i]);
   out.raw("]");
 }

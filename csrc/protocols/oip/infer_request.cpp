@@ -189,7 +189,7 @@ FieldError InferRequest::check_model(ReasonText& reason) {
     return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
                                           int(version.size()), version.data())};
   const Output output = traits(routes_[u32(route)].task).output;
-  model_outputs_ = outputs_of(output);
+  model_outputs_ = rows_of(output).set;
   if (output == Output::kGeneration && !routes_.setup(u32(route)).detokenizer)
     return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
                                        "Predict",

@@ -2,18 +2,14 @@
 
 #include <cstring>
 
-#include "contract/quantize.h"
-
 namespace fastqps::protocols {
 
 namespace {
 
 constexpr size_t kContextHead = 2 * sizeof(OutputSet);
 
-std::string_view datatype(const EmbeddingView& embedding) {
-  if (embedding.dtype <= DType::kFloat32) return "FP32";
-  return embedding.dtype == DType::kFloat16 ? "FP16" : is_signed(embedding.dtype) ? "INT8" : "UINT8";
-}
+// By DType.
+constexpr std::string_view kVectorTypes[] = {"FP32", "FP32", "FP16", "INT8", "UINT8", "INT8", "UINT8"};
 
 // The numbers of an embedding, or of one of its vectors.
 u64 columns_of(const EmbeddingView& e) {
@@ -45,23 +41,24 @@ OutputTensors::OutputTensors(OutputSet asked, std::span<const ResponseView> item
   if (items.empty()) return;  // of a failure
   const ResponseView& first = items[0];
   const u64 n = items.size();
-  const bool any_rows = outputs_of(first.output) & kOutOffsets;
+  const OutputRows& own = rows_of(first.output);
+  const bool any_rows = own.set & kOutOffsets;
   u64 rows = 0;
   if (any_rows)
     for (const ResponseView& item : items) rows += rows_of(item);
-  for (const OutputRow& row : kOutputRows) {
-    if (row.output != first.output || (asked && !(asked & row.bit))) continue;
-    OutputTensor& tensor = tensors_[count_++] = {row.bit, row.name, row.datatype, {n}, 1};
-    if (row.bit == kOutEmbedding || row.bit == kOutTokenEmbedding) {
-      tensor.datatype = datatype(first.embedding);
+  for (const OutputRow& row : own) {
+    if (asked && !(asked & row.bit)) continue;
+    OutputTensor& tensor = tensors_[count_++];
+    tensor.bit = row.bit;
+    tensor.name = &row.name;
+    tensor.datatype = &row.datatype;
+    tensor.shape[0] = row.bit == kOutOffsets ? n + 1 : any_rows ? rows : n;
+    tensor.dimensions = 1;
+    if (row.bit & (kOutEmbedding | kOutTokenEmbedding)) {
+      tensor.datatype = &kVectorTypes[u32(first.embedding.dtype)];
       tensor.shape[tensor.dimensions++] = columns_of(first.embedding);
     } else if (row.bit == kOutScores) {
       tensor.shape[tensor.dimensions++] = first.labels.size();
-    }
-    if (row.bit == kOutOffsets) {
-      tensor.shape[0] = n + 1;
-    } else if (any_rows) {
-      tensor.shape[0] = rows;
     }
   }
 }

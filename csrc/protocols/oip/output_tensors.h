@@ -1,6 +1,7 @@
 // The outputs of a response as tensors, and their raw contents. gRPC and HTTP share them.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,13 +51,28 @@ inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Output:
                                             {"token_id", kOutTokenId, Output::kSparse, "INT32"},
                                             {"weight", kOutWeight, Output::kSparse, "FP32"},
                                             {"offsets", kOutOffsets, Output::kSparse, "INT32"}};
-constexpr OutputSet outputs_of(Output output) {
+// The rows of an Output, which are neighbours, and their bits.
+struct OutputRows {
+  u32 first = 0, count = 0;
   OutputSet set = 0;
-  for (const OutputRow& row : kOutputRows)
-    if (row.output == output) set |= row.bit;
-  return set;
-}
-static_assert(std::ranges::all_of(kTasks, [](const TaskTraits& task) { return outputs_of(task.output) != 0; }));
+
+  const OutputRow* begin() const { return kOutputRows + first; }
+  const OutputRow* end() const { return begin() + count; }
+};
+inline constexpr auto kRowsOfOutputs = [] {
+  std::array<OutputRows, u32(Output::kText) + 1> all{};
+  for (u32 i = 0; i < std::size(kOutputRows); i++) {
+    OutputRows& rows = all[u32(kOutputRows[i].output)];
+    if (!rows.count++) rows.first = i;
+    rows.set |= kOutputRows[i].bit;
+  }
+  return all;
+}();
+constexpr const OutputRows& rows_of(Output output) { return kRowsOfOutputs[u32(output)]; }
+static_assert(std::ranges::all_of(kOutputRows, [](const OutputRow& row) {
+  return u32(&row - kOutputRows) < rows_of(row.output).first + rows_of(row.output).count;
+}));
+static_assert(std::ranges::all_of(kTasks, [](const TaskTraits& task) { return rows_of(task.output).count != 0; }));
 
 // The context of this protocol's readers and writers: a request, as far as its answer depends on it.
 struct InferContext {
@@ -76,7 +92,7 @@ ServedModel served_model(std::string_view model_version);
 
 struct OutputTensor {
   OutputBit bit;
-  std::string_view name, datatype;
+  const std::string_view *name, *datatype;  // pointers are trivial: unused elements of OutputTensors cost nothing
   u64 shape[2];
   u32 dimensions;
 
