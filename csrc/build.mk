@@ -11,13 +11,13 @@ FLAGS := -std=c++20 -g1 -Wall -Wextra -pthread -fPIC -fvisibility=hidden -fno-pl
   $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all,-O3) $(if $(NGHTTP2),-I$(NGHTTP2)/include)
 LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdjson -lz -lssl -lcrypto
 
-PARTS := contract core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text/load text step step/encode step/decode step/cpu step/cpu/int8 step/cuda step/sim \
+PARTS := contract core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text/load text step step/encode step/decode step/cpu step/cpu/products step/cuda step/sim \
   transport/net transport/tls transport/framing transport/standard transport/rpc transport/http transport/calls transport/http1 transport/http2 transport/loop \
   h2client edge/upstream edge/messages edge service service/formats service/tables service/intake service/answers \
-  protocols protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/cohere protocols/vllm protocols/step
+  protocols protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/cohere protocols/vllm protocols/ollama protocols/step
 # A folder is one unit of compilation, since reading common headers takes most of the time. In these folders each file is
 # one, with the same code for other instructions.
-BY_FILE := step/cpu step/cpu/int8
+BY_FILE := step/cpu step/cpu/products
 UNITS := $(patsubst %,$(NATIVE)/%.o,$(filter-out $(BY_FILE),$(PARTS)))
 FILES := $(patsubst csrc/%.cpp,$(NATIVE)/%.o,$(foreach part,$(BY_FILE),$(wildcard csrc/$(part)/*.cpp)))
 LOADGEN_UNITS := $(NATIVE)/loadgen/csrc.o $(patsubst %,$(NATIVE)/loadgen/csrc/%.o,connection record server)

@@ -22,6 +22,8 @@ struct DoorSettings {
   std::vector<std::pair<std::string, u32>> aliases{};         // more names of models, by their numbers
   bool any_model_name = false;                                // of the only model, whatever a request calls it
   bool cors = false;                                          // pages of other sites may read answers of plain HTTP
+  std::string predict_route = "", health_route = "";          // more paths of /vertex and /health; empty: none
+  std::string compute_type = "cpu";                           // where models run, as the header x-compute-type says it
   std::optional<bool> auto_truncate{};                        // none: as each API has it
   u64 default_timeout_ns = 10'000'000'000;                    // of a request that names none; 0: no limit
   u64 max_timeout_ns = 600'000'000'000;                       // of any request, and of a whole call; 0: no limit
@@ -45,6 +47,9 @@ struct DoorSettings {
                                              std::pair{"aliases", &DoorSettings::aliases},
                                              std::pair{"any_model_name", &DoorSettings::any_model_name},
                                              std::pair{"cors", &DoorSettings::cors},
+                                             std::pair{"predict_route", &DoorSettings::predict_route},
+                                             std::pair{"health_route", &DoorSettings::health_route},
+                                             std::pair{"compute_type", &DoorSettings::compute_type},
                                              std::pair{"auto_truncate", &DoorSettings::auto_truncate},
                                              std::pair{"default_timeout_ns", &DoorSettings::default_timeout_ns},
                                              std::pair{"max_timeout_ns", &DoorSettings::max_timeout_ns},

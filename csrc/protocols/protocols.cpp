@@ -2,11 +2,13 @@
 
 #include "protocols/cohere/embed.h"
 #include "protocols/oip/open_inference.h"
+#include "protocols/ollama/embed.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/step/step_service.h"
 #include "protocols/tei/grpc.h"
 #include "protocols/tei/http.h"
+#include "protocols/tei/instances.h"
 #include "protocols/vllm/pooling.h"
 
 namespace fastqps::protocols {
@@ -30,6 +32,14 @@ void add_open_inference(Methods& m) {
 void add_cohere(Methods& m) {
   auto& embed = m.items(m.make<EmbedTextsReader>(m.routes, m.path.items_max), kEmbedTextsWriter, kEmbeddings);
   for (const char* path : {"/v1/embed", "/v2/embed"}) m.post(path, embed, kEmbeddings, write_rerank_error);
+}
+
+// /api/tags and others are rows of kElsewhere.
+void add_ollama(Methods& m) {
+  m.post("/api/embed", m.items(m.make<OllamaEmbedReader>(m.routes, m.path.items_max), kOllamaEmbedWriter, kEmbeddings),
+         kEmbeddings);
+  m.post("/api/embeddings", m.items(m.make<OllamaPromptReader>(m.routes), kOllamaPromptWriter, kEmbeddings),
+         kEmbeddings);
 }
 
 void add_rerank(Methods& m) {
@@ -59,6 +69,14 @@ void add_vllm(Methods& m) {
   post({"/score", "/v1/score"}, m.make<ScoreReader>(m.routes, items_max), kScoreWriter, kScore);
 }
 
+// What reads one request of each kind that Vertex AI can send several of.
+struct ItemReaders {
+  EmbedJsonReader &embed, &sparse;
+  PredictJsonReader& predict;
+  EntitiesReader& entities;
+  RerankJsonReader& rerank;
+};
+
 // Info and Tokenize are rare calls (fastqps/frontdoor/text_embeddings.py).
 void add_tei_rpcs(Methods& m) {
   auto &embed = m.make<EmbedReader>(m.routes), &sparse = m.make<EmbedReader>(m.routes, Task::kEmbedSparse),
@@ -79,21 +97,42 @@ void add_tei_rpcs(Methods& m) {
            GroupKind::kGathered);
 }
 
+// The method that does what the default model can, for bodies of Vertex AI: instances of one of the routes.
+transport::Method& vertex_method(Methods& m, const ItemReaders& read) {
+  const auto instances = [&](TeiJsonReader& one, const service::AnswerWriter& writer,
+                             Rpc rpc) -> service::ItemsMethod& {
+    return m.items(m.make<InstancesReader>(one, m.path.items_max), m.make<InstancesWriter>(writer), rpc);
+  };
+  auto& embed = instances(read.embed, kEmbedJsonWriter, kTeiEmbed);
+  const DefaultMethod::Choices choices{embed,
+                                       instances(read.sparse, kSparseJsonWriter, kTeiEmbed),
+                                       embed,  // a similarity has no instances
+                                       instances(read.predict, kPredictJsonWriter, kTeiPredict),
+                                       instances(read.entities, kEntitiesWriter, kTeiPredict),
+                                       instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
+  return m.make<DefaultMethod>(m.routes, choices);
+}
+
 // /info, /tokenize and /decode are rare routes (fastqps/frontdoor/text_embeddings_http.py).
 void add_tei_routes(Methods& m) {
   const u32 items_max = m.path.items_max;
-  const auto post = [&](const char* path, transport::Method& method, Rpc rpc) {
-    m.post(path, method, rpc, write_tei_error);
+  const ItemReaders read{m.make<EmbedJsonReader>(m.routes, items_max),
+                         m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse),
+                         m.make<PredictJsonReader>(m.routes, items_max), m.make<EntitiesReader>(m.routes, items_max),
+                         m.make<RerankJsonReader>(m.routes, items_max)};
+  auto& vertex = vertex_method(m, read);
+  const auto post = [&](std::string_view path, transport::Method& method, Rpc rpc) {
+    const bool both = path == m.settings.predict_route;
+    m.post(path.data(), both ? m.make<EitherMethod>(vertex, method) : method, rpc, write_tei_error);
   };
-  auto& embed = m.items(m.make<EmbedJsonReader>(m.routes, items_max), kEmbedJsonWriter, kTeiEmbed);
-  auto& sparse =
-      m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse), kSparseJsonWriter, kTeiEmbed);
+  auto& embed = m.items(read.embed, kEmbedJsonWriter, kTeiEmbed);
+  auto& sparse = m.items(read.sparse, kSparseJsonWriter, kTeiEmbed);
   auto& all = m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_all), kTokenVectorsJsonWriter,
                       kTeiEmbed);
   auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
-  auto& predict = m.items(m.make<PredictJsonReader>(m.routes, items_max), kPredictJsonWriter, kTeiPredict);
-  auto& entities = m.items(m.make<EntitiesReader>(m.routes, items_max), kEntitiesWriter, kTeiPredict);
-  auto& rerank = m.items(m.make<RerankJsonReader>(m.routes, items_max), kRerankJsonWriter, kTeiRerank);
+  auto& predict = m.items(read.predict, kPredictJsonWriter, kTeiPredict);
+  auto& entities = m.items(read.entities, kEntitiesWriter, kTeiPredict);
+  auto& rerank = m.items(read.rerank, kRerankJsonWriter, kTeiRerank);
   auto& by_model =
       m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, entities, rerank});
   post("/embed", embed, kTeiEmbed);
@@ -105,6 +144,7 @@ void add_tei_routes(Methods& m) {
   post("/invocations", by_model, kOther);  // SageMaker's name of it
   post("/embed_sparse", sparse, kTeiEmbed);
   post("/embed_all", all, kTeiEmbed);
+  m.post(kVertexPath, vertex, kOther, write_tei_error);
 }
 
 void add_tei(Methods& m) {
@@ -124,15 +164,45 @@ struct ProtocolRow {
 constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
                                       {"rerank", add_rerank, write_rerank_error},
                                       {"cohere", add_cohere, write_rerank_error},
+                                      {"ollama", add_ollama},
                                       {"openai", add_openai, write_openai_error},
                                       {"vllm", add_vllm, write_openai_error},
                                       {"tei", add_tei, write_tei_error},
                                       {"step", add_steps}};
 
+// Routes of other servers that do not exist here, and what answers instead.
+struct Elsewhere {
+  const char *path, *instead;
+};
+constexpr const char *kGenerates = "POST /v1/completions generates", *kLists = "GET /v1/models lists the models",
+                     *kEmbeds = "POST /v1/embeddings embeds", *kSays = "GET /version says the version",
+                     *kHealthy = "GET /health says whether it serves",
+                     *kNoChat = "POST /v1/completions generates, from a prompt";
+constexpr Elsewhere kElsewhere[] = {{"/api/generate", kGenerates},
+                                    {"/api/chat", kNoChat},
+                                    {"/api/tags", kLists},
+                                    {"/api/ps", kLists},
+                                    {"/api/show", kLists},
+                                    {"/api/version", kSays},
+                                    {"/v1/chat/completions", kNoChat},
+                                    {"/v1/responses", kNoChat},
+                                    {"/chat/completions", kNoChat},
+                                    {"/v1/messages", kNoChat},
+                                    {"/completions", kGenerates},
+                                    {"/completion", kGenerates},
+                                    {"/generate", kGenerates},
+                                    {"/generate_stream", kGenerates},
+                                    {"/embedding", kEmbeds},
+                                    {"/encode", kEmbeds},
+                                    {"/models", kLists},
+                                    {"/healthz", kHealthy},
+                                    {"/v1/health", kHealthy}};
+
 }  // namespace
 
 void Methods::add_all() {
   for (const ProtocolRow& row : kProtocols) row.add(*this);
+  for (const Elsewhere& row : kElsewhere) service_.add_elsewhere(row.path, row.instead);
 }
 
 transport::ErrorWriter errors_of(std::string_view protocol) {

@@ -9,12 +9,15 @@
 
 namespace fastqps::protocols {
 
+inline constexpr const char* kVertexPath = "/vertex";
+
 // The methods of all protocols: a path, and what answers its calls.
 class Methods {
  public:
   // version: of fastqps, which edges compare.
-  Methods(service::PredictService& service, std::string version)
-      : path(service.items_path()),
+  Methods(service::PredictService& service, const DoorSettings& settings, std::string version)
+      : settings(settings),
+        path(service.items_path()),
         routes(service.routes()),
         memory(service.memory()),
         version(std::move(version)),
@@ -48,6 +51,7 @@ class Methods {
     service_.add(transport::HttpRow{transport::HttpVerb::kPost, pattern, &method, kRole, rpc, errors});
   }
 
+  const DoorSettings& settings;
   const service::ItemsPath& path;
   service::ModelRoutes& routes;
   const service::DoorMemory& memory;

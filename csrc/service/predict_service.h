@@ -112,10 +112,12 @@ class PredictService final : public transport::Service {
   // A method of another protocol, before the loop is made. It outlives the loop.
   void add(const transport::MethodRow& row) { rpcs_.push_back(row); }
   void add(const transport::HttpRow& row) { routes_.push_back(row); }
+  void add_elsewhere(const char* path, const char* instead) { elsewhere_.emplace_back(path, instead); }
 
   void add_methods(transport::MethodTable& methods) override;
   void add_routes(transport::HttpRoutes& routes) override {
     for (const transport::HttpRow& row : routes_) routes.add(row);
+    for (const auto& [path, instead] : elsewhere_) routes.add_elsewhere(path, instead);
   }
   void on_attach(transport::Transport& transport) override;
   void on_turn(u64 now_ns) override;
@@ -151,6 +153,7 @@ class PredictService final : public transport::Service {
   u64 ticked_ns_ = 0;
   std::vector<transport::MethodRow> rpcs_;  // of other protocols
   std::vector<transport::HttpRow> routes_;
+  std::vector<std::pair<const char*, const char*>> elsewhere_;  // paths of no route, and what to use instead
 };
 
 }  // namespace fastqps::service

@@ -64,6 +64,7 @@ def _run(arguments: list[str]) -> int:
             module = import_module(f"fastqps.cli.{name}")
             module.add_arguments(command)
             if name == "serve":
+                module.choose_form(arguments)
                 import_module("fastqps.cli.foreign").refuse(arguments, command.needs_value())
     options = parser.parse(arguments)
     options.passed_on = passed_on

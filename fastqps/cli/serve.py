@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from types import FrameType
 
 from fastqps.cli.setting_flags import add_all_settings, given_settings
@@ -26,6 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--print-config", action="store_true", help="print the effective settings and exit")
     add_all_settings(parser)
+
+
+def choose_form(arguments: Sequence[str]) -> None:
+    """Says in JSON from now on if a flag or the environment asks for it: also what is wrong with the settings. A file
+    counts once the settings are read."""
+    flag, form = "--log-format", os.environ.get("FASTQPS_LOG_FORMAT", "")
+    for argument, following in itertools.pairwise((*arguments, "")):
+        if argument.partition("=")[0] == flag:
+            form = following if argument == flag else argument.partition("=")[2]
+    if form == "json":
+        say_to(as_json)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -27,6 +27,7 @@ _KEYS: dict[str, str] = {
     "max-timeout stream-idle-timeout max-connection-age",
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
     "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host cors",
+    "Routes of a platform": "predict-route health-route",
     "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
     "Log": "log-level log-format access-log",
     "Processes": "frontdoors pin mps",

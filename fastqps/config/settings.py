@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fastqps.config.units import format_bytes, format_duration
 
-Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights", "port"]
+Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights", "port", "route"]
 
 
 OFF = -1
@@ -31,6 +31,7 @@ class Meaning:
     auto: str = ""  # what `auto` means; "": the setting has no such value
     floor: float = 0.0  # of a ratio, which is at most 1: the least
     door: bool = False  # each front door has the value as it is: csrc/contract/settings.h lists it
+    has_names: bool = False  # of texts: NAME,ALIAS= may stand before a value
     metavar: str = ""  # for the command line; "": the choices, else the kind's
 
 
@@ -49,8 +50,9 @@ class Config:
         "texts",
         "Model to serve: minilm, grammar, a checkpoint directory, OWNER/NAME@REVISION of the Hugging Face hub (hub: in "
         "front says so even where there is such a folder), or NAME= and one of these; NAME,ALIAS= gives it more names. "
-        "Repeat the flag for more; in the environment, where there are no aliases, separate with commas. The first is "
-        "the default model of requests that name none. See docs/getting-models.md.",
+        "Repeat the flag for more; in the environment separate with commas. The first is the default model of requests "
+        "that name none. See docs/getting-models.md.",
+        has_names=True,
         auto="minilm, if its weights are installed",
         metavar="NAME_OR_DIR",
     )
@@ -265,6 +267,21 @@ class Config:
         "switch",
         "Let pages in a browser, of any site, call the server over HTTP and read the answers. With it, use tokens.",
         door=True,
+    )
+    predict_route: str = _setting(
+        "",
+        "route",
+        "One more path of POST /vertex, whose requests and answers have the form of Vertex AI. Without it the path is "
+        "that of AIP_PREDICT_ROUTE. See docs/http.md.",
+        door=True,
+        metavar="PATH",
+    )
+    health_route: str = _setting(
+        "",
+        "route",
+        "One more path of GET /health. Without it the path is that of AIP_HEALTH_ROUTE.",
+        door=True,
+        metavar="PATH",
     )
     auto_truncate: str = _setting(
         "auto",
@@ -494,8 +511,8 @@ class Config:
     access_log: float = _setting(
         0.0,
         "ratio",
-        "Share of the calls for predictions that the log has a line of, at most 500 a second. No line has a text or a "
-        "token of a client. 0: none. See docs/operations.md.",
+        "Share of the calls for predictions, and of refused requests, that the log has a line of, at most 500 a "
+        "second. No line has a text or a token of a client. 0: none. See docs/operations.md.",
         door=True,
     )
     otlp_endpoint: str = _setting(

@@ -21,6 +21,8 @@ _FILE_BYTES_MAX = 1 << 20
 _SERVICE_LINKS = ("FASTQPS_SERVICE_", "FASTQPS_PORT_")
 # By these, Vertex AI, Cloud Run and others name the one port that they send requests to.
 PLATFORM_PORTS = ("AIP_HTTP_PORT", "PORT")
+# And by these Vertex AI names the paths.
+_PLATFORM_ROUTES = {"AIP_PREDICT_ROUTE": "predict-route", "AIP_HEALTH_ROUTE": "health-route"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Loaded:
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: str | None = None) -> Loaded:
     """Merges all sources. ``flags``: by key (``max-batch-items``), only those that were given. The last source of the
-    port is a platform's variable.
+    port, and of routes, is a platform's variable.
 
     The file is ``config_file``, else what FASTQPS_CONFIG names, else ./fastqps.toml where it exists. Raises
     ``ConfigError``.
@@ -42,6 +44,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], config_file: str 
         ("flag", dict(flags)),
         ("environment", _from_environment(environ)),
         _from_file(config_file or environ.get(FILE_VARIABLE)),
+        *((name, {key: environ[name]}) for name, key in _PLATFORM_ROUTES.items() if name in environ),
     ]
     if not any("port" in found for _, found in sources):
         sources.append(_from_platform(environ))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from fastqps.config.settings import OFF, UNIX, Meaning, Setting
 from fastqps.config.units import parse_bytes, parse_duration
 
 UNIX_BYTES_MAX = 107  # of a path, with its NUL what Linux has room for
+_ROUTE = r"(/[^\x00-\x20\x7f-\uffff?#{}]{0,1023})?"
 _SWITCH = {"on": True, "off": False}  # in a file also true and false
 
 
@@ -27,12 +29,16 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value: Any = _text(raw)
         case "texts":
             value = _texts(raw)
+            if meaning.has_names and isinstance(raw, str):
+                value = _with_names(value)
         case "switch":
             value = _switch(raw)
         case "count":
             value = _within(meaning, _count(raw), setting)
         case "port":
             value = _socket(raw) if str(raw).startswith(UNIX) else _within(meaning, _count(raw), setting)
+        case "route":
+            value = _route(_text(raw))
         case "ratio":
             value = _ratio(raw, meaning.floor)
         case "weights":
@@ -59,6 +65,27 @@ def _texts(raw: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts)
 
 
+def _with_names(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Puts names back in front of the NAME=DIR that follows them, where commas separated them from it as they separate
+    models. A name is a part that is neither a path, nor of the hub, nor packaged."""
+    if not any("=" in part for part in parts):
+        return parts
+    from fastqps.models.names import PACKAGED  # it reads checkpoints, which few commands do
+
+    found: list[str] = []
+    names: list[str] = []
+    for part in parts:
+        if "=" in part:
+            found.append(",".join((*names, part)))
+        elif part not in PACKAGED and not any(mark in part for mark in "/:@"):
+            names.append(part)
+            continue
+        else:
+            found += [*names, part]
+        names = []
+    return (*found, *names)
+
+
 def _switch(raw: Any) -> bool:
     found = raw if isinstance(raw, bool) else _SWITCH.get(str(raw))
     if found is None:
@@ -78,6 +105,12 @@ def _count(raw: Any) -> int:
 def _socket(raw: str) -> str:
     if not raw.startswith(UNIX + "/") or len(os.fsencode(raw.removeprefix(UNIX))) > UNIX_BYTES_MAX:
         raise ValueError(f"{raw!r} is not unix: and an absolute path of at most {UNIX_BYTES_MAX} bytes")
+    return raw
+
+
+def _route(raw: str) -> str:
+    if not re.fullmatch(_ROUTE, raw):
+        raise ValueError(f"{raw!r} is not the path of a URL, such as /predict")
     return raw
 
 

@@ -14,7 +14,7 @@ from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.frontdoor import open_inference, open_inference_http, rare_calls, text_embeddings, text_embeddings_http
 from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.entry import Entry
-from fastqps.frontdoor.rare_routes import document_routes, metrics_route, rare_routes
+from fastqps.frontdoor.rare_routes import add_document_page, document_route, metrics_route, rare_routes
 from fastqps.frontdoor.routes import DoorRoutes
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
@@ -48,11 +48,12 @@ def main(settings: DoorSettings) -> NoReturn:
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]
     routes_of_protocols = [
-        *document_routes(door.http_routes),
+        document_route(door),
         metrics_route(settings.admin),
         *open_inference_http.routes(models),
         *text_embeddings_http.routes(models, settings.dtype, tokenizer, door.auto_truncate),
     ]
+    add_document_page(door)
     rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.

@@ -6,15 +6,17 @@ import contextlib
 import http.client
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import resources
 from typing import NamedTuple
 
-from fastqps.frontdoor.openapi.document import METRICS_PATH, PAGE_PATH, PATH, VERSION_PATH, document
+from fastqps import _front
+from fastqps.frontdoor.openapi.document import HEALTH_PATHS, METRICS_PATH, PAGE_PATH, PATH, VERSION_PATH, document
+from fastqps.frontdoor.openapi.text_embeddings import VERTEX_PATH
 from fastqps.frontdoor.served import ServedModels
 from fastqps.version import __version__
 
-JSON, TEXT, HTML = "application/json", "text/plain; charset=utf-8", "text/html; charset=utf-8"
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 METRICS_S = 5.0
 
 
@@ -95,14 +97,19 @@ def metrics_route(admin: str) -> RareRoute:
     return RareRoute("GET", METRICS_PATH, answer, slow=True)
 
 
-def document_routes(routes: Callable[[], Sequence[tuple[str, str]]]) -> list[RareRoute]:
-    """The routes of the OpenAPI document and its page. ``routes``: all that there are when the first request comes."""
-    page = resources.files("fastqps.frontdoor.openapi").joinpath("page.html").read_bytes()
+def add_document_page(door: _front.Door) -> None:
+    """The page that shows the OpenAPI document. It asks for a token itself, because a browser sends none for a page."""
+    door.add_page(PAGE_PATH, resources.files("fastqps.frontdoor.openapi").joinpath("page.html").read_text())
+
+
+def document_route(door: _front.Door) -> RareRoute:
+    """The route of the OpenAPI document: of all routes that there are when the first request comes."""
     made: list[Response] = []
 
     def answer(_: Request) -> Response:
         if not made:
-            made.append(json_response(document(routes())))
+            aliases = {door.predict_route: VERTEX_PATH, door.health_route: HEALTH_PATHS[0]}
+            made.append(json_response(document(door.http_routes(), aliases)))
         return made[0]
 
-    return [RareRoute("GET", PATH, answer), RareRoute("GET", PAGE_PATH, lambda _: Response(200, HTML, page))]
+    return RareRoute("GET", PATH, answer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from questions import COUNT_MAX, DOCUMENTS, PROMPT, QUERY, TEXT, TEXTS
 
 import fastqps
@@ -37,3 +38,11 @@ def logits(address: str) -> list[float]:
     with fastqps.Client(address) as client:
         pairs = [(QUERY, document) for document in DOCUMENTS]
         return [float(client.predict(pair, model="ranker", raw_scores=True).labels[0].score) for pair in pairs]
+
+
+def check_ranks(found: list[list[Any]], scores: list[float]) -> None:
+    """Pairs of index and score, best first, and none missing."""
+    assert sorted(index for index, _ in found) == list(range(len(scores)))
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    for index, score in found:
+        assert score == pytest.approx(scores[index], abs=1e-5)

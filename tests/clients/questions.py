@@ -26,6 +26,7 @@ def output(*command: str | Path) -> str:
     """What a program prints. It sees nothing of this tree, and no proxy."""
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {"K6_NO_USAGE_REPORT": "true", "LD_LIBRARY_PATH": f"{FOLDER}/perf_analyzer"}
+    environment |= {"HAYSTACK_TELEMETRY_ENABLED": "false", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
     environment.pop("PYTHONPATH", None)
     words = [str(word) for word in command]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_S)

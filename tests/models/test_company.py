@@ -1,6 +1,6 @@
 """An answer does not depend on what else its step computes: alone it is the same, bit for bit, as in company.
 
-From a width of 576 on, products have so many inputs that oneDNN would sum a single row of them in another order.
+From a width of 576 on, products in fp32 have so many inputs that oneDNN would sum a single row in another order.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ from sentence_files import write, write_modules
 from sparse_encoders import SPARSE_FAMILIES, write_sparse_encoder
 
 from fastqps import Engine
-from fastqps.architectures.heads import _ACTIVATIONS, Projection
 from fastqps.devices import make_runner
 from fastqps.models import load_card
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.matrix import multiplies
+from fastqps.ops.rows import HEAD_FUNCTIONS
 
 pytestmark = pytest.mark.compute
 
 HEADS = {96: 4, 384: 6, 576: 9, 768: 12, 1024: 16, 1536: 24}  # by width
-BF16 = pytest.mark.skipif(
-    not torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported(),
-    reason="in bf16 oneDNN keeps the order of sums on CPUs with AVX512_BF16 and without AMX alone, as far as is known",
-)
+BF16 = pytest.mark.skipif(not multiplies(torch.bfloat16), reason="oneDNN's products choose their order by the rows")
 DECODES = {family for family, _ in DECODERS.values()}
 POOLING = "sentence_transformers.models.Pooling"
 HOW: dict[str, dict[str, Any]] = {
     "float32": {"dtype": "float32"},
     "bfloat16": {"dtype": "bfloat16"},
     "int8": {"dtype": "float32", "quantization": "int8"},
+    "int8, bfloat16": {"dtype": "bfloat16", "quantization": "int8"},
     "static": {},
 }
-EACH_HOW = ["float32", pytest.param("bfloat16", marks=BF16), "int8"]
+EACH_HOW = ["float32", pytest.param("bfloat16", marks=BF16), "int8", pytest.param("int8, bfloat16", marks=BF16)]
 ITEMS = [[7], [5, 6], list(range(3, 20)), [9, 8, 7, 6, 5], [7] * 33, [30]]
 DRAWN: list[dict[str, Any]] = [
     {},
@@ -123,15 +122,15 @@ def test_decoders(tmp_path: Path, kind: str, width: int, how: str) -> None:
     assert differing_prompts(tmp_path, how) == []
 
 
-@pytest.mark.parametrize("activation", _ACTIVATIONS)
+@pytest.mark.parametrize("activation", HEAD_FUNCTIONS)
 @pytest.mark.parametrize("inputs", HEADS)
 def test_heads(inputs: int, activation: str) -> None:
     for outputs in (1, 3, 30, 100, inputs):
         weight, bias, x = torch.randn(outputs, inputs), torch.randn(outputs), torch.randn(40, inputs)
-        head = Projection(CpuEncoderOps(torch.float32).projection(weight * inputs**-0.5, bias), activation)
+        head = CpuEncoderOps(torch.float32).projection(weight * inputs**-0.5, bias, activation)
         beside = head(x)
         torch.testing.assert_close(
-            beside, _ACTIVATIONS[activation](torch.nn.functional.linear(x, weight * inputs**-0.5, bias))
+            beside, HEAD_FUNCTIONS[activation](torch.nn.functional.linear(x, weight * inputs**-0.5, bias))
         )
         for n in (1, 2, 3, 9, 17):
             for first in (0, 5, 40 - n):

@@ -12,7 +12,7 @@ from checkpoints import write_checkpoint
 from fastqps.architectures.packed import PackedModel
 from fastqps.models import load_card
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
-from fastqps.ops.cpu.int8 import CpuInt8Linear
+from fastqps.ops.cpu.matrix import CpuMatrix
 from fastqps.ops.cpu.ops import CpuOps
 from fastqps.ops.precision import Precision
 
@@ -30,7 +30,7 @@ def products_in_int8(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
     monkeypatch.setattr(CpuOps, "_product", counted)
     PackedModel(load_card(str(path)), CpuEncoderOps(torch.float32, Precision("int8")))
-    return sum(isinstance(product, CpuInt8Linear) for product in made)
+    return sum(isinstance(product, CpuMatrix) for product in made)
 
 
 @pytest.mark.parametrize(("groups", "inner", "products"), [(1, 1, 0), (2, 1, 0), (4, 1, 8), (1, 2, 0), (2, 2, 8)])

@@ -47,13 +47,13 @@ CXX_CONTENTS = {
     "text": "tokenizers",
     "step": "gather and scatter of slots and packed buffers (`encode`, `decode`); the devices: `cpu`, `cuda`, `sim`",
     "transport": "from the socket to a call's messages: `net`, `tls`, `framing`, `rpc` (the interface of methods and "
-    "of the service), `http`, `calls`, `http1`, `http2`, `standard` (health, load reports), `loop`",
+    "of the service), `http`, `calls`, `http1`, `http2`, `standard` (health, load reports, a page), `loop`",
     "h2client": "connections to other servers, for edges and loadgen: the socket, TLS and HTTP/2",
     "edge": "the dispatcher of an edge, which sends claimed requests to other servers: `upstream`, `messages`",
     "service": "admission, items, batches, generations, answers; knows no protocol: `formats`, `tables`, `answers`, "
     "`intake`, each of which includes only those before it",
-    "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `cohere`, `vllm`, `json`, and `step`, the "
-    "items of edges",
+    "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `cohere`, `vllm`, `ollama`, `json`, and "
+    "`step`, the items of edges",
     "bind": "the only floor that sees Python",
 }
 # The folders of csrc that the C++ of loadgen may include.

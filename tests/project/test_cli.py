@@ -17,6 +17,7 @@ from word_files import write_words
 
 from fastqps.cli import COMMANDS, main
 from fastqps.config import SETTINGS
+from fastqps.terminal import plainly, say_to
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,30 @@ def test_usage_errors(arguments: list[str], message: str, capsys: pytest.Capture
     assert message in error
     assert error.startswith("fastqps: ")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "form", "is_json"),
+    [
+        (["serve", "--log-format", "json", "--hots=0.0.0.0"], "text", True),
+        (["--hots=0.0.0.0", "--log-format=json"], "text", True),
+        (["serve", "--hots=0.0.0.0"], "json", True),
+        (["serve", "--log-format=json", "--log-format=text", "--hots=0.0.0.0"], "json", False),
+        (["serve", "--port", "x"], "json", True),
+        (["serve", "--max-num-seqs", "8"], "json", True),
+        (["serve", "--log-format"], "text", False),
+    ],
+)
+def test_usage_errors_have_the_form_of_the_log(
+    arguments: list[str], form: str, is_json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTQPS_LOG_FORMAT", form)
+    assert main(arguments) == 2
+    say_to(plainly)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("{" if is_json else "fastqps: ")
+    if is_json:
+        assert json.loads(line).keys() == {"time", "level", "process", "message"} and '"level": "error"' in line
 
 
 def test_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,38 @@ def test_ports_of_platforms() -> None:
             load({"port": bad}, {})
 
 
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [
+        ("a,b=/x", ["a,b=/x"]),
+        ("a, b = /x", ["a,b = /x"]),
+        ("a,b,c=/x,d=/y", ["a,b,c=/x", "d=/y"]),
+        ("minilm,b=/x", ["minilm", "b=/x"]),
+        ("/a,b=/x,./c,d,e=/y", ["/a", "b=/x", "./c", "d,e=/y"]),
+        ("a,/b,c=/x", ["a", "/b", "c=/x"]),
+        ("o/a@v,b=o/c", ["o/a@v", "b=o/c"]),
+        ("a=/x,b", ["a=/x", "b"]),
+        ("a,b", ["a", "b"]),
+    ],
+)
+def test_names_of_models_in_one_text(text: str, models: list[str], tmp_path: Path) -> None:
+    assert load({}, {"FASTQPS_MODEL": text}).config.model == tuple(models)
+    (tmp_path / "fastqps.toml").write_text(f'model = "{text}"')
+    assert load({}, {}).config.model == tuple(models)
+    (tmp_path / "fastqps.toml").write_text(f"model = {json.dumps(models)}")
+    assert load({}, {}).config.model == tuple(models)  # a list is as it is
+
+
+def test_routes_of_platforms() -> None:
+    environ = {"AIP_PREDICT_ROUTE": "/v1/endpoints/1:predict", "AIP_HEALTH_ROUTE": "/ok"}
+    config = load({}, environ).config
+    assert (config.predict_route, config.health_route, config.port) == ("/v1/endpoints/1:predict", "/ok", 50051)
+    assert load({"predict-route": "/a"}, environ).config.predict_route == "/a"
+    for bad in ("predict", "/a b", "/{model}", "/a?b", "/\u00fc"):
+        with pytest.raises(ConfigError, match=r"^health-route \(in AIP_HEALTH_ROUTE\): .* is not the path of a URL"):
+            load({}, {"AIP_HEALTH_ROUTE": bad})
+
+
 def test_which_file(tmp_path: Path) -> None:
     (tmp_path / "fastqps.toml").write_text("slots = 16")
     (tmp_path / "a.toml").write_text("slots = 32")
@@ -164,8 +197,8 @@ def test_bad_flags(flags: dict[str, Any], message: str) -> None:
 
 
 def test_environment() -> None:
-    found = load({}, {"FASTQPS_MODEL": "a, b=/x", "FASTQPS_RERUN": "off", "FASTQPS_FRONTDOORS": "auto"}).config
-    assert (found.model, found.rerun, found.frontdoors) == (("a", "b=/x"), False, None)
+    found = load({}, {"FASTQPS_MODEL": "./a, b=/x", "FASTQPS_RERUN": "off", "FASTQPS_FRONTDOORS": "auto"}).config
+    assert (found.model, found.rerun, found.frontdoors) == (("./a", "b=/x"), False, None)
     with pytest.raises(ConfigError, match="FASTQPS_PROT; did you mean FASTQPS_PORT"):
         load({}, {"FASTQPS_PROT": "1"})
     # What Kubernetes sets beside a Service called fastqps, and what other tools use the prefix for.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <tuple>
 
 #include "bind/bind.h"
@@ -14,6 +15,7 @@
 #include "protocols/protocols.h"
 #include "service/predict_service.h"
 #include "transport/loop/front_door.h"
+#include "transport/standard/page.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -40,7 +42,7 @@ class Door {
         segment_(handle.segment),
         fds_(wake),
         service_(segment_, &fds_, service::PredictOptions{.door = index, .settings = settings_}),
-        methods_(service_, kBuiltVersion) {
+        methods_(service_, settings_, kBuiltVersion) {
     methods_.add_all();
     loop_ = std::make_unique<transport::FrontDoor>(
         service_, transport::Limits{.settings = settings_},
@@ -138,6 +140,12 @@ class Door {
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
+  void add_page(const std::string& path, const std::string& html) {
+    auto& page = pages_.emplace_back(loop_->grpc.transport, html);
+    if (!loop_->grpc.routes.add({transport::HttpVerb::kGet, path, &page, transport::MethodRole::kProbe}))
+      throw py::value_error("the route GET " + path + " exists already");
+  }
+
   // Verb and pattern of each.
   std::vector<std::pair<std::string, std::string>> http_routes() const {
     std::vector<std::pair<std::string, std::string>> found;
@@ -148,6 +156,7 @@ class Door {
 
   u32 run() {
     py::gil_scoped_release nogil;
+    add_platform_routes(loop_->grpc.routes);
     loop_->run();
     service_.tokenize_queue().close();
     loop_->grpc.rare.queue().close();
@@ -241,6 +250,14 @@ class Door {
   }
   static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
 
+  // After all others: a path that is served already keeps its meaning.
+  void add_platform_routes(transport::HttpRoutes& routes) const {
+    if (!settings_.predict_route.empty())
+      routes.alias(transport::HttpVerb::kPost, settings_.predict_route, protocols::kVertexPath);
+    if (!settings_.health_route.empty())
+      routes.alias(transport::HttpVerb::kGet, settings_.health_route, transport::kHealthPath);
+  }
+
   static transport::TraceSource trace_source(const Segment& segment, u32 index, const DoorSettings& settings) {
     const auto share = [](double ratio) { return ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64)); };
     const bool spans = settings.trace_ratio.has_value(), lines = settings.access_log > 0;
@@ -257,6 +274,7 @@ class Door {
   transport::Counters counters_;
   service::PredictService service_;
   protocols::Methods methods_;
+  std::deque<transport::Page> pages_;
   std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };
@@ -295,6 +313,8 @@ PYBIND11_MODULE(_front, m) {
            "settings: JSON of what csrc/contract/settings.h lists, DoorSettings.native.")
       .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
       .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
+      .def_property_readonly("predict_route", [](const Door& door) { return door.settings().predict_route; })
+      .def_property_readonly("health_route", [](const Door& door) { return door.settings().health_route; })
       .def_property_readonly("aliases", [](const Door& door) { return door.settings().aliases; })
       .def("number_of", &Door::number_of, "model"_a, "The number of the model that has this name; -1: none.")
       .def("drop_route", &Door::drop_route, "route"_a)
@@ -309,6 +329,8 @@ PYBIND11_MODULE(_front, m) {
            "limit of texts to tokenize.")
       .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "protocol"_a, "texts"_a, "number"_a,
            "The same of a route of plain HTTP.")
+      .def("add_page", &Door::add_page, "path"_a, "html"_a,
+           "Before run(): a page for everyone, with or without a token.")
       .def("http_routes", &Door::http_routes, "Verb and pattern of each route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)

@@ -27,7 +27,8 @@ class TimedWriter final : public service::PlainWriter<room_of, write_to, names> 
     const AnswerMetadata m = metadata_of(items);
     return {.numbered = kHeaders,
             .numbers = {u32(m.total_ns / kMs), m.characters, m.tokens, u32(m.total_ns / kMs),
-                        u32(m.tokenization_ns / kMs), u32(m.queue_ns / kMs), u32(m.inference_ns / kMs)}};
+                        u32(m.tokenization_ns / kMs), u32(m.queue_ns / kMs), u32(m.inference_ns / kMs)},
+            .says_compute = true};
   }
 };
 

@@ -42,13 +42,27 @@ inline const JsonOptions kTeiOptions = JsonOptions::of_api(true, true),
 class TeiJsonReader : public service::RequestReader {
  public:
   FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final {
-    options_ = defaults_;
-    clear();
+    begin();
     const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
-      const std::optional<FieldError> own = read_own(name, value, reason);
-      return own ? *own : read_option(name, value);
+      return read_field(name, value, reason);
     });
     return error ? error : check(info, reason);
+  }
+  // Reads one of several requests in a body: its fields, or its "inputs" alone. options: of all, which count where it
+  // has none itself; nullptr: none.
+  FieldError read_one(const JsonValue& request, const JsonObject* options, ReasonText& reason) {
+    begin();
+    if (options)
+      for (const auto [name, value] : *options)
+        if (const FieldError error = read_option(name, value)) return error;
+    JsonObject fields;
+    if (request.get(fields)) {
+      if (const FieldError error = read_field("inputs", request, reason)) return error;
+    } else {
+      for (const auto [name, value] : fields)
+        if (const FieldError error = read_field(name, value, reason)) return error;
+    }
+    return check({}, reason);
   }
 
  protected:
@@ -90,7 +104,7 @@ class TeiJsonReader : public service::RequestReader {
     return {};
   }
   // Reads one of the options. TEI ignores fields that it does not know, so they are ignored here.
-  FieldError read_option(std::string_view name, const JsonValue& element) {
+  virtual FieldError read_option(std::string_view name, const JsonValue& element) {
     if (element.is_null()) return {};  // clients send null for what is not set
     const OptionValue value = option_value(element);
     TextOptions& text = options_.text;
@@ -111,6 +125,15 @@ class TeiJsonReader : public service::RequestReader {
   ReasonText item_reason_;
 
  private:
+  void begin() {
+    options_ = defaults_;
+    clear();
+  }
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
+    const std::optional<FieldError> own = read_own(name, value, reason);
+    return own ? *own : read_option(name, value);
+  }
+
   const JsonOptions& defaults_;
   JsonBody body_;
 };
@@ -298,11 +321,11 @@ class EntitiesReader final : public TeiJsonReader {
   }
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
     if (name == "inputs") return read_inputs(value, reason);
-    if (name == "aggregation_strategy") return read_aggregation(value);
     if (name != "parameters") return {};
-    return each_parameter(value, [&](std::string_view option, const JsonValue& each) {
-      return option == "aggregation_strategy" ? read_aggregation(each) : read_option(option, each);
-    });
+    return each_parameter(value, [&](auto option, const JsonValue& each) { return read_option(option, each); });
+  }
+  FieldError read_option(std::string_view name, const JsonValue& value) override {
+    return name == "aggregation_strategy" ? read_aggregation(value) : TeiJsonReader::read_option(name, value);
   }
   FieldError read_inputs(const JsonValue& value, ReasonText& reason) {
     given_ = true;

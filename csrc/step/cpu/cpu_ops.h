@@ -1,4 +1,4 @@
-// The parts of a packed forward that torch has no fast kernel for, on the CPU. Matrix products stay with torch
+// The parts of a packed forward on the CPU, without its matrix products: those are in products/, and in fp32 torch's
 // (oneDNN).
 //
 // Compiled once per instruction set (cpu_ops_*.cpp, from cpu_kernels.h) and chosen when the program runs. Everything

@@ -2,6 +2,7 @@
 #include <memory>
 #include <set>
 
+#include "tests/transport/http1_client.h"
 #include "tests/transport/transport_fixture.h"
 #include "transport/rpc/trace_context.h"
 
@@ -221,6 +222,35 @@ TEST(a_malformed_request_leaves_no_record) {
   CHECK_EQ(client.answers[large].code(), std::string("8"));
   CHECK(traced.take().empty());
   CHECK_EQ(traced.ring->dropped_spans.load(), u64(0));
+}
+
+TEST(refused_requests_have_lines_of_the_access_log) {
+  Traced traced(kAlways, true, kAlways);
+  const auto refused = [&](StatusCode code) {
+    const auto records = traced.take();
+    CHECK_EQ(records.size(), size_t(1));
+    CHECK_EQ(int(records[0].uses), int(kTraceLine));
+    CHECK_EQ(int(records[0].code), int(code));
+    CHECK_EQ(int(records[0].method), int(kOther));  // the fixture's methods are no protocol's
+    CHECK(records[0].at_ns[kStages] >= records[0].at_ns[kReceive] && records[0].at_ns[kReceive] > 0);
+  };
+  const Fields sampled = {{"traceparent", kSampled}};
+  Client client(traced.fixture.door);
+  client.ask("/test.Service/Nothing", framed("x"), true, sampled);
+  refused(StatusCode::kUnimplemented);
+  echo(client, {{"traceparent", kSampled}, {"grpc-timeout", "x"}});
+  client.run();
+  refused(StatusCode::kInvalidArgument);
+  echo(client, {{"traceparent", kSampled}, {"connection", "close"}});
+  client.run();
+  refused(StatusCode::kInvalidArgument);
+  for (const auto& [request, code] : {std::pair{"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", StatusCode::kNotFound},
+                                      std::pair{"GET / HTTP/1.1\r\n\r\n", StatusCode::kInvalidArgument},
+                                      std::pair{"no request\r\n\r\n", StatusCode::kInvalidArgument}}) {
+    Http1Client plain(traced.fixture.door);
+    plain.response(request);
+    refused(code);
+  }
 }
 
 TEST(each_traced_call_ends_in_one_record_however_it_ends) {

@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "protocols/cohere/embed.h"
+#include "protocols/ollama/embed.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
+#include "protocols/tei/instances.h"
 #include "protocols/vllm/pooling.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/reader_world.h"
@@ -49,7 +51,8 @@ const std::vector<std::string> kNames = {"\"inputs\"",
                                          "\"task\"",
                                          "\"request_id\"",
                                          "\"truncate_prompt_tokens\"",
-                                         "\"aggregation_strategy\""};
+                                         "\"aggregation_strategy\"",
+                                         "\"instances\""};
 const std::vector<std::string> kScalars = {"null",
                                            "true",
                                            "false",
@@ -96,6 +99,8 @@ std::string body(fuzz::Random& random) {
       R"({"input":["a",[7]],"task":"embed","truncate_prompt_tokens":-1,"use_activation":true,"request_id":"\n"})",
       R"({"queries":["p","q"],"documents":["a","b"],"use_activation":false})",
       R"({"inputs":["a","b"],"parameters":{"aggregation_strategy":"first"}})",
+      R"({"instances":[{"inputs":["a",[7]]},"b"],"parameters":{"truncate":true}})",
+      R"({"instances":[{"inputs":"a"},{"inputs":[["a"],["b","c"]]}]})",
       R"({"prompt":"a","stop":["x"],"stream":true,"stream_options":{"include_usage":true},"logprobs":1})"};
   if (random.one_in(2)) return fuzz::mutated(random, random.of(kWhole));
   std::string out = "{";
@@ -117,6 +122,9 @@ struct Readers {
   PoolingReader labels{*classifies.routes, kItemsMax, &kPoolingTasks[2]}, pooling{*embeds.routes, kItemsMax};
   ScoreReader score{*embeds.routes, kItemsMax};
   EntitiesReader entities{*finds.routes, kItemsMax};
+  std::unique_ptr<OllamaEmbedReader> ollama;
+  std::unique_ptr<InstancesReader> embed_instances;
+  InstancesReader predict_instances{predict, kItemsMax};
   std::vector<RequestReader*> all;
 
   Readers() {
@@ -125,8 +133,11 @@ struct Readers {
     embed = std::make_unique<EmbedJsonReader>(*embeds.routes, kItemsMax);
     similarity = std::make_unique<SimilarityReader>(*embeds.routes, kItemsMax);
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
-    all = {&embeddings, &completions, embed.get(), similarity.get(), &predict, &rerank,
-           &documents,  texts.get(),  &labels,     &pooling,         &score,   &entities};
+    ollama = std::make_unique<OllamaEmbedReader>(*embeds.routes, kItemsMax);
+    embed_instances = std::make_unique<InstancesReader>(*embed, kItemsMax);
+    all = {&embeddings, &completions, embed.get(),  similarity.get(),      &predict,           &rerank,
+           &documents,  texts.get(),  ollama.get(), embed_instances.get(), &predict_instances, &labels,
+           &pooling,    &score,       &entities};
   }
 };
 

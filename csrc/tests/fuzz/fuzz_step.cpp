@@ -105,7 +105,8 @@ std::string random_request(fuzz::Random& random) {
 struct Door {
   GenerationWorld world{Generating::usual()};
   PredictService service{world.segment, &world.fds, {}};
-  Methods methods{service, "0.1"};
+  DoorSettings settings;
+  Methods methods{service, settings, "0.1"};
   Counters counters;
   std::unique_ptr<FrontDoor> door;
   TestDispatcher dispatcher{world.segment, &world.fds};

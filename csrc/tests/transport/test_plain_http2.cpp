@@ -55,7 +55,8 @@ TEST(one_port_speaks_all_protocols) {
       {"/echo", grpc, message, "200", "12", ""},
       {"/echo", json, "x", "200", "none", "x"},
       {"/echo", "application/grpc-web", "x", "200", "none", "x"},
-      {"/test.Service/Nothing", json, "x", "404", "none", "{\"error\":\"there is no route /test.Service/Nothing\"}"},
+      {"/test.Service/Nothing", json, "x", "404", "none",
+       "{\"error\":\"there is no route /test.Service/Nothing; GET /docs shows all routes\"}"},
   };
   Fixture fixture;
   Client client(fixture.door);

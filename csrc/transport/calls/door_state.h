@@ -91,7 +91,7 @@ struct GrpcState {
     health.add_methods(methods);
     if (reports.load.line) loads.add_methods(methods);
     service.add_routes(routes);
-    for (const char* path : {"/health", "/ping", "/"})
+    for (const char* path : {kHealthPath, "/ping", "/"})
       routes.add({HttpVerb::kGet, path, &health.probe(), MethodRole::kProbe});
   }
 

@@ -118,7 +118,8 @@ Description describe_plain(const DoorState& door, const Call& call, char* text, 
         say("%.*s is a method of gRPC, which needs HTTP/2", int(path.size()), path.data());
         return {Code::kUnimplemented, {.plain_status = 505}};
       }
-      say("there is no route %.*s", int(path.size()), path.data());
+      say("there is no route %.*s; %s", int(path.size()), path.data(),
+          door.grpc.routes.instead_of(exchange.request.path).data());
       return {Code::kNotFound};
     case Fault::kEncoding:
       say("the content-encoding must be identity, gzip or deflate");
@@ -166,6 +167,11 @@ void forget(Call& call) {
 // Sends no trailers, because a client that breaks HTTP would not expect them.
 void malformed(DoorState& door, Call& call) {
   door.counters.protocol_errors++;
+  if (call.trace) {
+    door.grpc.tracer.end(call, Code::kInvalidArgument);
+  } else if (call.phase != Phase::kFinished && call.phase != Phase::kRejected) {
+    door.grpc.tracer.refused(Code::kInvalidArgument);
+  }
   call.phase = Phase::kFinished;
   forget(call);
   release_request(door, call);

@@ -186,6 +186,7 @@ bool RequestHead::open(Call& call) {
   if (door_.grpc.tracer.on() && !found_.faults)  // a header that is repeated is none
     door_.grpc.tracer.begin(call, found_.traceparents == 1 ? traceparent_ : std::string_view(), tracestate_);
   if (found_.faults) {
+    door_.grpc.tracer.begin_refused(call);
     reject(door_, call, Fault(std::countr_zero(found_.faults)));
   } else if (grpc) {
     arm_call(door_, call);

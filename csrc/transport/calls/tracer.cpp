@@ -17,21 +17,50 @@ Tracer::~Tracer() {
   }
 }
 
+namespace {
+
+Rpc method_of(const DoorState& door, const Call& call) {
+  if (!call.method) return kOther;
+  return Rpc(call.plain ? call.http->row->rpc : door.grpc.methods.all()[call.row].rpc);
+}
+
+}  // namespace
+
+TraceRecord* Tracer::make(u8 uses, Rpc method, u64 received_ns) {
+  void* block = door_.calls.allocator.allocate(sizeof(TraceRecord));
+  if (!block) return nullptr;
+  TraceRecord* record = new (block) TraceRecord{};
+  record->uses = uses;
+  record->kind = TraceKind::kCall;
+  record->method = method;
+  record->model = record->dispatcher = kTraceUnknown;
+  record->at_ns[kReceive] = received_ns;
+  return record;
+}
+
+void Tracer::begin_refused(Call& call) {
+  if (has_line()) call.trace = make(kTraceLine, method_of(door_, call), call.opened_ns);
+}
+
+void Tracer::refused(StatusCode code) {
+  if (!has_line()) return;
+  if (TraceRecord* record = make(kTraceLine, kOther, door_.net.turn.ns)) end(record, code);
+}
+
 // The client's decision holds if it made one. Otherwise a random share of the calls is traced.
 void Tracer::begin(Call& call, std::string_view parent, std::string_view state) {
   if (call.role != MethodRole::kService || !call.method) return;
-  const Rpc method = Rpc(call.plain ? call.http->row->rpc : door_.grpc.methods.all()[call.row].rpc);
+  const Rpc method = method_of(door_, call);
   if (method == kSteps) return;  // each of its items is a call, and may be traced
   TraceContext context;
   const bool decided = parse_traceparent(parent, &context);
   const bool traced =
       (source_.spans || source_.forwards) && (decided ? context.sampled : random_.next() < source_.threshold);
-  const bool line = source_.line_threshold && random_.next() < source_.line_threshold;
+  const bool line = has_line();
   if (!traced && !line) return;
-  void* block = door_.calls.allocator.allocate(sizeof(TraceRecord));
-  if (!block) return;
-  TraceRecord* record = call.trace = new (block) TraceRecord{};
-  record->uses = u8((traced && traces() ? kTraceSpans : 0) | (line ? kTraceLine : 0));
+  const u8 uses = u8((traced && traces() ? kTraceSpans : 0) | (line ? kTraceLine : 0));
+  TraceRecord* record = call.trace = make(uses, method, call.opened_ns);
+  if (!record) return;
   if (traced && decided) {
     std::memcpy(record->trace_id, context.trace_id, sizeof record->trace_id);
     std::memcpy(record->parent_id, context.parent_id, sizeof record->parent_id);
@@ -43,10 +72,6 @@ void Tracer::begin(Call& call, std::string_view parent, std::string_view state) 
     random_bytes(record->span_id, sizeof record->span_id);
   else
     std::memcpy(record->span_id, record->parent_id, sizeof record->span_id);
-  record->kind = TraceKind::kCall;
-  record->method = method;
-  record->model = record->dispatcher = kTraceUnknown;
-  record->at_ns[kReceive] = call.opened_ns;
 }
 
 void Tracer::random_bytes(u8* out, u32 bytes) {
@@ -56,8 +81,9 @@ void Tracer::random_bytes(u8* out, u32 bytes) {
   }
 }
 
-void Tracer::end(Call& call, StatusCode code) {
-  TraceRecord* record = std::exchange(call.trace, nullptr);
+void Tracer::end(Call& call, StatusCode code) { end(std::exchange(call.trace, nullptr), code); }
+
+void Tracer::end(TraceRecord* record, StatusCode code) {
   if (!record->uses) return door_.calls.allocator.release(record);
   record->code = u8(code);
   if (ended_.size() < places_for(*record)) return ended_.push_back(record);

@@ -1,5 +1,6 @@
-// Decides which calls are traced, and which have a line in the access log. Fills their records while they run, and
-// writes them to the segment when they end. The supervisor turns records into spans and lines. Nothing here waits.
+// Decides which calls are traced, and which have a line in the access log, as refused ones have. Fills their records
+// while they run, and writes them to the segment when they end. The supervisor turns records into spans and lines.
+// Nothing here waits.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -35,6 +36,11 @@ class Tracer {
   // A request's head is complete: decides, only while on(). parent: its traceparent, empty if it has none; state: the
   // list of its tracestate headers.
   void begin(Call& call, std::string_view parent, std::string_view state);
+  // The same of a call that is refused before it reaches a method, also of one that would not be traced. It may have a
+  // line.
+  void begin_refused(Call& call);
+  // The same of a request that is refused before it becomes a call.
+  void refused(StatusCode code);
   // A traced call has ended, with or without a status.
   void end(Call& call, StatusCode code);
   // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own; of an edge's
@@ -53,6 +59,9 @@ class Tracer {
     return record.uses & kTraceSpans ? kTraceEntries : kTraceEntries / 2;
   }
 
+  bool has_line() { return source_.line_threshold && random_.next() < source_.line_threshold; }
+  TraceRecord* make(u8 uses, Rpc method, u64 received_ns);  // nullptr: no memory
+  void end(TraceRecord* record, StatusCode code);
   void publish_ended();
   void publish(const TraceRecord& record);
   void count_dropped(const TraceRecord& record);

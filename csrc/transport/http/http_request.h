@@ -51,6 +51,7 @@ struct HttpReply {
   // Headers with numbers: names in lower case, and values. Names and text live for ever.
   std::span<const std::string_view> numbered = {};
   u32 numbers[kNumbersMax] = {};
+  bool says_compute = false;      // x-compute-type: DoorSettings::compute_type
   std::string_view ignored = {};  // Fastqps-Ignored: fields of the request that change nothing; empty: no header
 };
 

@@ -73,6 +73,12 @@ bool HttpRoutes::add(HttpRow row) {
   return true;
 }
 
+void HttpRoutes::alias(HttpVerb verb, const std::string& path, std::string_view of) {
+  HttpRow row = *find(verb, of).row;
+  row.pattern = path;
+  add(std::move(row));
+}
+
 HttpMatch HttpRoutes::find(HttpVerb verb, std::string_view path) const {
   HttpMatch match;
   if (verb == HttpVerb::kOptions && path == "*") {  // of the server as a whole
@@ -87,6 +93,11 @@ HttpMatch HttpRoutes::find(HttpVerb verb, std::string_view path) const {
   for (const HttpRow& row : rows_)
     if (first_segment(row.pattern) == first_segment(path)) match.errors = row.errors;
   return match;
+}
+
+std::string_view HttpRoutes::instead_of(std::string_view path) const {
+  const auto found = elsewhere_.find(path);
+  return found == elsewhere_.end() ? "GET /docs shows all routes" : found->second;
 }
 
 bool HttpRoutes::fits(const Pattern& pattern, std::string_view path, HttpMatch& match) {

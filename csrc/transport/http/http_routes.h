@@ -35,7 +35,13 @@ class HttpRoutes {
  public:
   // Returns false if the pattern does not begin with '/', has too many parameters, or exists already for this verb.
   bool add(HttpRow row);
+  // Lets a path be another name of a route without parameters. A path that answers this verb already stays as it is.
+  void alias(HttpVerb verb, const std::string& path, std::string_view of);
+  // Says of a path without a route what to use instead. Both texts live for ever.
+  void add_elsewhere(std::string_view path, std::string_view instead) { elsewhere_.emplace(path, instead); }
   HttpMatch find(HttpVerb verb, std::string_view path) const;
+  // What a client may use instead of a path that there is not.
+  std::string_view instead_of(std::string_view path) const;
   const std::deque<HttpRow>& rows() const { return rows_; }
 
  private:
@@ -54,6 +60,7 @@ class HttpRoutes {
   std::deque<Pattern> patterns_;                                  // rows point into it
   std::unordered_map<std::string_view, const Pattern*> literal_;  // those without parameters
   std::vector<const Pattern*> with_parameters_;
+  std::unordered_map<std::string_view, std::string_view> elsewhere_;
 };
 
 // Decodes %XX into out, which has room for `text`. Returns false if the text is not well-formed or holds a NUL.

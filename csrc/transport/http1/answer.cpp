@@ -100,6 +100,7 @@ void Http1Session::write_head(OutputBuffer& output, Call& call) {
   if (reply.header_length != kNoHeaderLength)
     writer.header("Inference-Header-Content-Length", u64(reply.header_length));
   for (size_t i = 0; i < reply.numbered.size(); i++) writer.header(reply.numbered[i], reply.numbers[i]);
+  if (reply.says_compute) writer.header("x-compute-type", door_.limits.settings.compute_type);
   if (!reply.ignored.empty()) writer.header("Fastqps-Ignored", reply.ignored);
   if (exchange.retry_after_s) writer.header("Retry-After", exchange.retry_after_s);
   if (exchange.say_bearer) writer.header("WWW-Authenticate", "Bearer");

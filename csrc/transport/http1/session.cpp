@@ -173,7 +173,11 @@ void Http1Session::refuse(u16 status, const char* why) {
   refused_ = status;
   why_refused_ = why;
   Call* call = receiving();
-  if (!call) return;
+  const StatusCode code = status == 503   ? StatusCode::kUnavailable
+                          : status == 408 ? StatusCode::kDeadlineExceeded
+                                          : StatusCode::kInvalidArgument;
+  if (!call) return door_.grpc.tracer.refused(code);
+  if (call->trace) door_.grpc.tracer.end(*call, code);
   broken_ |= call->http && call->http->started;
   pipeline_.drop_last();
   close_call(*call);

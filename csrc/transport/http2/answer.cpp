@@ -92,6 +92,7 @@ void add_plain_head(Block& block, const DoorState& door, const Call& call, Plain
   const HttpReply& reply = exchange.reply;
   for (size_t i = 0; i < reply.numbered.size(); i++)
     block.add(reply.numbered[i], number(values.numbers[i], reply.numbers[i]), kFresh);
+  if (reply.says_compute) block.add("x-compute-type", door.limits.settings.compute_type, kCopied);
   if (!reply.ignored.empty()) block.add("fastqps-ignored", reply.ignored, kCopied);
   if (exchange.retry_after_s) block.add("retry-after", number(values.retry, exchange.retry_after_s), kFresh);
   if (exchange.say_bearer) block.add("www-authenticate", "Bearer");

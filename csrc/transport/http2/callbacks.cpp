@@ -179,13 +179,15 @@ int Http2Callbacks::on_data_chunk(nghttp2_session*, u8, i32 stream, const u8* da
 void Http2Callbacks::on_headers(Http2Session& session, const nghttp2_frame& frame) {
   auto& block = session.block_;
   block.since_ns = 0;
-  const auto reset = [&](u32 error) {
+  const auto reset = [&](u32 error, StatusCode code) {
+    session.door().grpc.tracer.refused(code);
     nghttp2_submit_rst_stream(session.nghttp2_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, error);
   };
-  if (block.state == Http2Session::HeaderState::kTooLong) return reset(NGHTTP2_ENHANCE_YOUR_CALM);
+  if (block.state == Http2Session::HeaderState::kTooLong)
+    return reset(NGHTTP2_ENHANCE_YOUR_CALM, StatusCode::kResourceExhausted);
   Call* call = block.call;
   if (!call) {
-    if (!block.trailers) reset(NGHTTP2_REFUSED_STREAM);
+    if (!block.trailers) reset(NGHTTP2_REFUSED_STREAM, StatusCode::kUnavailable);
     return;
   }
   DoorState& door = session.door();

@@ -32,6 +32,8 @@ inline bool take_standing(Transport& transport, CallId call, const char* what, u
   return false;
 }
 
+inline constexpr const char* kHealthPath = "/health";  // of plain HTTP
+
 class Health {
  public:
   void add_methods(MethodTable& methods);

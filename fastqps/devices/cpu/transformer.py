@@ -1,4 +1,4 @@
-"""Transformers on the CPU, through torch and oneDNN."""
+"""Transformers on the CPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from fastqps.host import machine
 from fastqps.models.card import ModelCard
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.matrix import multiplies
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
@@ -28,23 +30,19 @@ def choose_dtype(name: str) -> torch.dtype:
     name = resolve_dtype("cpu", name)
     if name not in _DTYPES:
         raise DeviceError(f"device cpu has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
-    if name == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        raise DeviceError("this CPU has no bfloat16 (it needs AVX-512); use --dtype float32")
+    if name == "bfloat16" and not (multiplies(torch.bfloat16) or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+        raise DeviceError("this CPU has no bfloat16 (it needs AVX2); use --dtype float32")
     return _DTYPES[name]
 
 
-def choose_precision(place: Place, dtype: torch.dtype) -> Precision:
-    """Resolves ``auto``: int8, where the kernels for it are faster than torch's products in ``dtype``."""
+def choose_precision(place: Place) -> Precision:
+    """Resolves ``auto``: int8, where the kernels for it are faster than those for bf16 and fp32."""
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
     if place.quantization != "auto":
         return Precision(place.quantization)
-    flags = machine.cpu_flags()
-    if "avx2" not in flags:
+    if "avx2" not in machine.cpu_flags():
         say("quantization auto: none, since int8 needs AVX2 to be faster")
-        return Precision("none")
-    if "amx_bf16" in flags and dtype == torch.bfloat16:
-        say("quantization auto: none, since this CPU has AMX for bfloat16 and int8 does not use it")
         return Precision("none")
     return Precision("int8")
 
@@ -54,10 +52,12 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
-    model = PackedModel(card, CpuEncoderOps(dtype, precision))
+    precision = choose_precision(place)
+    ops = CpuEncoderOps(dtype, precision)
+    runner = EncoderRunner(PackedModel(card, ops), max_items, max_tokens)
     precision.conclude()
-    return EncoderRunner(model, max_items, max_tokens)
+    say_torch_calls(ops.tape)
+    return runner
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
@@ -65,7 +65,16 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
-    runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
+    precision = choose_precision(place)
+    ops = CpuDecodeOps(dtype, precision)
+    runner = DecoderRunner.load(card, ops, slots, max_tokens)
     precision.conclude()
+    say_torch_calls(ops.tape)
     return runner
+
+
+def say_torch_calls(tape: Tape) -> None:
+    """Logs which operations of a step are torch's: each takes Python's lock, and copies what it computes."""
+    if tape.torch_calls:
+        calls = ", ".join(f"{n} {what}" for what, n in sorted(tape.torch_calls.items()))
+        say(f"each step calls torch {tape.torch_calls.total()} times: {calls}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from fastqps.frontdoor.openapi import cohere, open_inference, openai, rerank, text_embeddings, vllm
+from fastqps.frontdoor.openapi import cohere, ollama, open_inference, openai, rerank, text_embeddings, vllm
 from fastqps.frontdoor.openapi.schemas import STRING, Json, content, fields, operation
 from fastqps.version import __version__
 
@@ -27,6 +27,7 @@ _PROTOCOLS = {
     "Rerank": rerank.OPERATIONS,
     "Cohere": cohere.OPERATIONS,
     "vLLM": vllm.OPERATIONS,
+    "Ollama": ollama.OPERATIONS,
     "text-embeddings-inference": text_embeddings.OPERATIONS,
     "Open Inference Protocol": open_inference.OPERATIONS,
     "Server": {
@@ -34,20 +35,23 @@ _PROTOCOLS = {
         ("GET", PATH): operation("This document", fields("openapi", openapi=STRING), {}, refusals={}),
         ("GET", VERSION_PATH): operation("The server's version", fields("version", version=STRING), {}, refusals={}),
         ("GET", METRICS_PATH): _text("The server's metrics, as on the admin port", "text/plain"),
-        ("GET", PAGE_PATH): _text("This document as a page to read and try", "text/html"),
+        ("GET", PAGE_PATH): {**_text("This document as a page to read and try", "text/html"), "security": []},
     },
 }
 
 
-def document(routes: Sequence[tuple[str, str]]) -> Json:
-    """The document of these routes: verb and pattern of each. Raises ``KeyError`` for one that nothing describes."""
+def document(routes: Sequence[tuple[str, str]], aliases: Mapping[str, str] = {}) -> Json:
+    """The document of these routes: verb and pattern of each. Raises ``KeyError`` for one that nothing describes.
+
+    ``aliases``: patterns that are described as another one is, unless they are described themselves.
+    """
     found = {route: {**row, "tags": [tag]} for tag, rows in _PROTOCOLS.items() for route, row in rows.items()}
     paths: dict[str, Json] = {}
     for verb, pattern in routes:
         parameters = [
             {"name": name, "in": "path", "required": True, "schema": STRING} for name in re.findall(r"{(\w+)}", pattern)
         ]
-        described = found[verb, pattern]
+        described = found.get((verb, pattern)) or found[verb, aliases.get(pattern, pattern)]
         paths.setdefault(pattern, {})[verb.lower()] = (
             {**described, "parameters": parameters} if parameters else described
         )

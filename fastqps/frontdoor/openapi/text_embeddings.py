@@ -134,3 +134,12 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ("GET", "/info"): operation("The default model and its limits", _INFO, ERROR, refusals={}),
 }
 OPERATIONS["POST", "/invocations"] = OPERATIONS["POST", "/"]
+VERTEX_PATH = "/vertex"
+_OF_ANY = {"anyOf": [_EMBED, _PREDICT, _RERANK, STRING, TOKEN_IDS, items({})]}
+_ANSWERS = {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _RANKS]}
+OPERATIONS["POST", VERTEX_PATH] = _post(
+    "What the default model can do, in the form of Vertex AI",
+    fields("predictions", predictions=array(_ANSWERS)),
+    fields("instances", instances=items(_OF_ANY), parameters=optional(fields(**_OPTIONS))),
+    instances=[{"inputs": "a text"}, {"inputs": ["another", "a third"]}],
+)

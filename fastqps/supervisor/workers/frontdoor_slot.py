@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fastqps._core import DoorState
+from fastqps._core import PRODUCTS_LEVEL, DoorState
 from fastqps.config.settings import SETTINGS
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.devices.dtypes import resolve_dtype
@@ -58,6 +58,7 @@ class FrontDoorSlot(WorkerSlot):
             "aliases": tuple(self.server.aliases.items()),
             "tenant_header": tenant_header(config),
             "tenant_weights": tenant_weights(config),
+            "compute_type": "gpu" if config.device.startswith("cuda") else config.device.partition(":")[0],
             "auto_truncate": {"on": True, "off": False}.get(config.auto_truncate),
             "trace_ratio": config.trace_ratio if config.otlp_endpoint else None,
         }
@@ -65,7 +66,8 @@ class FrontDoorSlot(WorkerSlot):
     def _repeatable(self, dtype: str) -> str:
         config = self.server.config
         if config.device == "cpu":
-            return "all" if (dtype, config.quantization) == ("float32", "none") else "static"
+            own = dtype == "float32" or PRODUCTS_LEVEL != "baseline"  # see fastqps/ops/cpu/matrix.py
+            return "all" if own and config.quantization != "fp8" else "static"
         return "none"
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

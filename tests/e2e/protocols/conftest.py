@@ -44,9 +44,10 @@ def api(every_model: Api) -> Api:
 
 @pytest.fixture(scope="module")
 def only_labelled(labelled: str, pooled_server: Callable[..., Server]) -> Iterator[Api]:
-    yield from reaching(pooled_server(f"--model={labelled}", *FLAGS))
+    yield from reaching(pooled_server(f"--model={labelled}", "--predict-route=/predict", *FLAGS))
 
 
 @pytest.fixture(scope="module")
 def only_ranker(ranking: str, pooled_server: Callable[..., Server]) -> Iterator[Api]:
-    yield from reaching(pooled_server(f"--model=ranker={ranking}", *FLAGS))
+    routes = ("--predict-route=/v1/endpoints/1/deployedModels/2:predict", "--health-route=/is/healthy")
+    yield from reaching(pooled_server(f"--model=ranker={ranking}", *routes, *FLAGS))

@@ -12,10 +12,10 @@ from apis import Api
 from openapi_spec_validator import validate
 from serving import PATIENCE_S
 
-from fastqps.frontdoor.openapi import cohere, document, open_inference, openai, rerank, text_embeddings, vllm
+from fastqps.frontdoor.openapi import cohere, document, ollama, open_inference, openai, rerank, text_embeddings, vllm
 
 OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | cohere.OPERATIONS | text_embeddings.OPERATIONS
-OPERATIONS |= vllm.OPERATIONS | open_inference.OPERATIONS
+OPERATIONS |= open_inference.OPERATIONS | vllm.OPERATIONS | ollama.OPERATIONS
 UNSERVED = {
     "/embed_sparse",
     "/embed_all",
@@ -55,7 +55,7 @@ def test_its_page_needs_no_network(api: Api) -> None:
     with urllib.request.urlopen(f"http://{api.server.http}{document.PAGE_PATH}", timeout=PATIENCE_S) as response:
         page = response.read().decode()
         assert response.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert 'fetch("openapi.json")' in page and "//" not in page
+    assert 'ask("openapi.json")' in page and "//" not in page
 
 
 def test_a_route_that_nothing_describes_is_an_error() -> None:

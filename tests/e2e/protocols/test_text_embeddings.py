@@ -66,10 +66,12 @@ TIMES = ["x-compute-time", "x-inference-time", "x-queue-time", "x-tokenization-t
 def test_headers_say_how_long_an_answer_took(api: Api) -> None:
     for path, fields, characters in (("/embed", {"inputs": ["Zürich", "b"]}, 7), ("/rerank", PAIR, 2)):
         response, _ = api.post.send("POST", path, json.dumps(fields).encode())
-        found = {name.lower(): int(value) for name, value in response.getheaders() if name.lower().startswith("x-")}
+        found = {name.lower(): value for name, value in response.getheaders() if name.lower().startswith("x-")}
+        assert found.pop("x-compute-type") == "cpu"
         assert sorted(found) == sorted([*TIMES, "x-compute-characters", "x-compute-tokens"])
-        assert (found["x-compute-characters"], found["x-compute-tokens"] > 4) == (characters, True)
-        assert found["x-total-time"] >= found["x-inference-time"]
+        numbers = {name: int(value) for name, value in found.items()}
+        assert (numbers["x-compute-characters"], numbers["x-compute-tokens"] > 4) == (characters, True)
+        assert numbers["x-total-time"] >= numbers["x-inference-time"]
 
 
 def test_fields_that_tei_ignores(api: Api) -> None:
@@ -228,6 +230,43 @@ def test_embeddings_as_cohere(api: Api, version: str) -> None:
     assert {name: np.shape(rows) for name, rows in named["embeddings"].items()} == {"int8": (4, 20), "ubinary": (4, 3)}
 
 
+OLLAMA = ({}, {"dimensions": 64}, {"model": "minilm:latest", "keep_alive": "5m", "options": {"num_ctx": 8}})
+
+
+@pytest.mark.parametrize("options", OLLAMA, ids=str)
+def test_embeddings_as_ollama(api: Api, options: dict[str, Any]) -> None:
+    size = options.get("dimensions", 384)
+    expected = np.stack([api.client.predict(text, dimensions=size, normalize=True).embedding for text in TEXTS])
+    found = api.post.found("/api/embed", input=[*TEXTS[:-1], LONG, TEXTS[-1]], **options)
+    vectors = np.array(found["embeddings"], np.float32)
+    assert np.abs(np.delete(vectors, -2, 0) - expected).max() <= 1e-5
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+    assert (found["model"], found["prompt_eval_count"] > 256, found["total_duration"] > 0) == ("minilm", True, True)
+    plain = api.client.predict(TEXTS[0], dimensions=size, normalize=False).embedding
+    (one,) = api.post.found("/api/embeddings", prompt=TEXTS[0], **options).values()
+    assert np.array_equal(np.array(one, np.float32), plain)
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "message"),
+    [
+        ("/api/embed", {"prompt": "a"}, 400, "input: must be given"),
+        ("/api/embed", {"input": ""}, 400, "input: 0 characters, at least 1"),
+        ("/api/embed", {"input": 1}, 400, "input: must be a string"),
+        ("/api/embed", {"input": LONG, "truncate": False}, 400, "input: 302 tokens, at most"),
+        ("/api/embed", {"input": "a", "model": "llama3:8b"}, 404, "model: 'llama3:8b' is not served here; served: "),
+        ("/api/embeddings", {"prompt": ["a", "b"]}, 400, "prompt: more than 1 elements, which is the most"),
+        ("/api/generate", {"prompt": "a"}, 404, "no route /api/generate; POST /v1/completions generates"),
+        ("/api/pull", {}, 404, "no route /api/pull; GET /docs shows all routes"),
+        ("/v1/chat/completions", {}, 404, "no route /v1/chat/completions; POST /v1/completions generates, from a"),
+    ],
+)
+def test_refusals_of_ollama(api: Api, path: str, fields: dict[str, Any], status: int, message: str) -> None:
+    """And of other servers' routes, which name the one here."""
+    found_status, found = api.post(path, fields)
+    assert found_status == status and message in str(found["error"]), found
+
+
 def test_options_of_cohere_and_jina(api: Api) -> None:
     def results(**options: Any) -> list[dict[str, Any]]:
         return list(api.post.found("/v1/rerank", query=QUERY, documents=DOCUMENTS, **options)["results"])
@@ -245,6 +284,24 @@ def test_options_of_cohere_and_jina(api: Api) -> None:
 PAIR = {"query": "a", "texts": ["b"]}
 
 
+def shape_of(answer: Any) -> Any:
+    """An answer with its numbers left out."""
+    if isinstance(answer, list):
+        return [shape_of(each) for each in answer]
+    if isinstance(answer, dict):
+        return {name: shape_of(each) for name, each in answer.items()}
+    return answer if isinstance(answer, str) else float
+
+
+def numbers_of(answer: Any) -> list[float]:
+    """The numbers of an answer."""
+    if isinstance(answer, dict):
+        answer = list(answer.values())
+    if isinstance(answer, list):
+        return [number for each in answer for number in numbers_of(each)]
+    return [] if isinstance(answer, str) else [answer]
+
+
 def test_a_model_that_is_named(api: Api) -> None:
     """It answers as where the route finds it by itself."""
     for path, model, fields in (
@@ -258,6 +315,43 @@ def test_a_model_that_is_named(api: Api) -> None:
 def test_the_root_does_what_the_first_model_can(only_labelled: Api, only_ranker: Api) -> None:
     assert only_labelled.post.found("/", inputs="a") == only_labelled.post.found("/predict", inputs="a")
     assert only_ranker.post.found("/", **PAIR) == only_ranker.post.found("/rerank", **PAIR)
+
+
+EMBEDS = ({"inputs": "a"}, {"inputs": ["b", MINILM_IDS]}, {"inputs": "c", "normalize": False})
+PREDICTS = ({"inputs": "a b"}, {"inputs": [["a"], ["a", "b"]]}, {"inputs": ["a", "b"], "raw_scores": True})
+RANKS = ({"query": "a", "texts": ["b", "c"]}, {"query": "d", "texts": ["e"], "return_text": True})
+
+
+@pytest.mark.parametrize(
+    ("server", "path", "route", "bodies"),
+    [
+        ("api", "/vertex", "/embed", EMBEDS),
+        ("only_labelled", "/predict", "/predict", PREDICTS),  # its --predict-route
+        ("only_ranker", "/v1/endpoints/1/deployedModels/2:predict", "/rerank", RANKS),
+    ],
+)
+def test_instances_of_vertex_are_bodies_of_a_route(
+    request: pytest.FixtureRequest, server: str, path: str, route: str, bodies: tuple[dict[str, Any], ...]
+) -> None:
+    post = request.getfixturevalue(server).post
+    one_by_one = [post.found(route, **body) for body in bodies]
+    together = post.found(path, instances=list(bodies), parameters=None)
+    assert list(together) == ["predictions"] and len(together["predictions"]) == len(bodies)
+    for found, expected in zip(together["predictions"], one_by_one, strict=True):
+        assert shape_of(found) == shape_of(expected)
+        assert numbers_of(found) == pytest.approx(numbers_of(expected), abs=1e-5)
+
+
+def test_parameters_and_plain_instances_of_vertex(api: Api) -> None:
+    found = api.post.found("/vertex", instances=["a", {"inputs": "a", "normalize": True}], parameters={"dimensions": 8})
+    assert found["predictions"] == [api.post.found("/embed", inputs="a", dimensions=8)] * 2
+
+
+def test_the_health_route_of_a_platform(only_ranker: Api) -> None:
+    assert only_ranker.post.send("GET", "/is/healthy")[0].status == 200
+    assert {"/is/healthy", "/v1/endpoints/1/deployedModels/2:predict"} <= set(
+        only_ranker.post.get("/openapi.json")[1]["paths"]
+    )
 
 
 def test_info(api: Api, only_labelled: Api, only_ranker: Api) -> None:
@@ -364,6 +458,14 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
     "three labels": ("/rerank", {"model": "labelled", **PAIR}, 424, BACKEND,
                      "it has 3 labels, and a re-ranker has 1; of those that are served, "),
     "no ranks": ("/rerank", {"model": "minilm", **PAIR}, 424, BACKEND, "these can: 'ranker'"),
+    "instances": ("/vertex", {"inputs": "a"}, 422, VALIDATION, "instances: must be given"),
+    "no array": ("/vertex", {"instances": "a"}, 422, VALIDATION, "instances: must be an array"),
+    "none": ("/vertex", {"instances": []}, 400, EMPTY, "instances: an empty array"),
+    "an instance": ("/vertex", {"instances": ["a", {"inputs": 1}]}, 422, VALIDATION, "instances[1].inputs: must be"),
+    "too many": ("/vertex", {"instances": [["a"] * 1500] * 2}, 413, VALIDATION, "instances: more than 2048 inputs"),
+    "parameters": ("/vertex", {"instances": ["a"], "parameters": 1}, 422, VALIDATION, "parameters: must be an object"),
+    "a parameter": ("/vertex", {"instances": ["a"], "parameters": {"truncate": 1}}, 422, VALIDATION, "truncate: must"),
+    "an empty one": ("/vertex", {"instances": ["a", ""]}, 400, EMPTY, "inputs: 0 characters, at least 1"),
     "model": ("/embed", {"model": "none", "inputs": "a"}, 404, VALIDATION, "'none' is not served here"),
     "verb": ("/info", {}, 405, VALIDATION, "/info takes GET"),
     "path": ("/embed/more", {}, 404, VALIDATION, "there is no route /embed/more"),

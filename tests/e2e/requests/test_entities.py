@@ -73,6 +73,8 @@ def test_entities_as_hugging_faces_api(server: Server) -> None:
             firsts = found if aggregation == "first" else firsts
     alone = InferenceClient(f"http://{server.http}").token_classification(given[0], aggregation_strategy="first")
     assert [(e.entity_group, e.word) for e in alone] == [(e["entity_group"], e["word"]) for e in firsts[0]]
+    (vertex,) = post.found("/vertex", instances=[given[0]], parameters={"aggregation_strategy": "first"})["predictions"]
+    assert vertex == [pytest.approx(each, abs=CLOSE) for each in firsts[0]]
     for path, body, status, said in (
         ("/entities", {"inputs": [*given, ""]}, 400, "inputs: 0 characters, at least 1 (item 21)"),
         ("/entities", {"inputs": "a", "model": "none"}, 404, "'none' is not served"),

@@ -27,6 +27,7 @@ from fastqps import Client, __version__
 from fastqps.cli import main
 
 TOKEN = "a-token-of-the-file"
+NO_ROUTE = '{"error":"there is no route %s; GET /docs shows all routes"}'
 CONNECTION_BYTES_MAX = 20 << 10  # of a front door, for an idle connection: the mean of both versions of HTTP
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
@@ -118,7 +119,7 @@ def test_many_requests_of_one_connection(server: Server) -> None:
         for _ in range(100):
             assert get(connection, "/health") == (200, b"")
             assert get(connection, "/v1/models")[0] == 200
-            assert get(connection, "/nothing") == (404, b'{"error":"there is no route /nothing"}')
+            assert get(connection, "/nothing") == (404, (NO_ROUTE % "/nothing").encode())
         assert get(connection, "/version") == (200, b'{"version":"%s"}' % __version__.encode())
         assert b"\nfastqps_connections{" in get(connection, "/metrics")[1]
         connection.request("DELETE", "/v1/models", b"abc")
@@ -135,7 +136,7 @@ def test_curl(server: Server, flag: str, version: str) -> None:
     url = f"http://{server.http}"
     assert curl(flag, f"{url}/health") == (version, 200, "")
     assert json.loads(curl(flag, f"{url}/v1/models")[2])["data"][0]["id"] == "minilm"
-    assert curl(flag, f"{url}/none") == (version, 404, '{"error":"there is no route /none"}')
+    assert curl(flag, f"{url}/none") == (version, 404, NO_ROUTE % "/none")
     assert curl(flag, "-d", "{}", f"{url}/v1/models")[1] == 405
 
 
@@ -215,6 +216,9 @@ def test_tls_and_tokens(guarded: Server, authority: Authority) -> None:
     url = f"https://localhost:{guarded.http.split(':')[1]}"
     for flag, version in (("--http1.1", "1.1"), ("--http2", "2"), ("--no-alpn", "1.1")):
         assert curl(*trusted, flag, f"{url}/health") == (version, 200, "")  # without a token
+        page = curl(*trusted, flag, f"{url}/docs")  # which asks for a token itself
+        assert page[:2] == (version, 200) and 'id="token"' in page[2]
+        assert curl(*trusted, flag, f"{url}/openapi.json")[1] == 401
         refused = curl(*trusted, flag, f"{url}/v1/models")
         assert refused[:2] == (version, 401)
         assert '"message":"this server needs the header authorization: Bearer TOKEN"' in refused[2]

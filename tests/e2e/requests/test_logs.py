@@ -78,6 +78,13 @@ def test_json_lines_have_nothing_of_a_client(serve: Callable[..., Server], tmp_p
         return any(line.keys() >= FIELDS | CALL for line in calls(server))
 
     until(has_line, "a line of an answered call")  # the first ones may find no room
+
+    def has_refusal() -> bool:
+        with contextlib.suppress(grpc.RpcError):
+            ask(server, PREDICT, RIGHT, ())
+        return any((line["message"], line["status"]) == ("Predict", "UNAUTHENTICATED") for line in calls(server))
+
+    until(has_refusal, "a line of a call without a token")
     until(lambda: "a TLS client speaks" in server.log(), "a line of a front door")
     server.stop()
     lines = [json.loads(line) for line in server.lines]

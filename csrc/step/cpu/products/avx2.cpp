@@ -1,5 +1,5 @@
-// The int8 product for x86-64 with AVX2 and FMA, without VNNI.
-#include "step/cpu/int8/levels.h"
+// Products for x86-64 with AVX2 and FMA, without VNNI.
+#include "step/cpu/products/levels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -7,10 +7,10 @@
 #pragma GCC target("avx2,fma,bmi2")
 #define FASTQPS_AVX2
 #define FASTQPS_INT8_PAIRS
-namespace fastqps::step::int8_avx2 {
+namespace fastqps::step::products_avx2 {
 constexpr u32 kLanes = 8;
 constexpr const char* kName = "avx2";
-#include "step/cpu/int8/kernels.h"
-}  // namespace fastqps::step::int8_avx2
+#include "step/cpu/products/kernels.h"
+}  // namespace fastqps::step::products_avx2
 #pragma GCC pop_options
 #endif

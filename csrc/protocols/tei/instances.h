@@ -1,0 +1,161 @@
+// Predictions as Vertex AI asks for them: several bodies of one route of text-embeddings-inference, and their answers.
+#pragma once
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocols/tei/http_requests.h"
+
+namespace fastqps::protocols {
+
+// In the context of an answer, in front of the context of an instance.
+struct InstanceHead {
+  u32 items, context_bytes;
+};
+
+// POST /vertex: {"instances": [BODY, …], "parameters": {…}}, where parameters are options of all instances. An instance
+// that is no object is the inputs of one.
+class InstancesReader final : public service::RequestReader {
+ public:
+  // one: reads an instance.
+  InstancesReader(TeiJsonReader& one, u32 items_max) : one_(one), items_max_(items_max) {}
+
+  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
+    has_parameters_ = given_ = false;
+    instances_.clear();
+    context_.clear();
+    items_ = 0;
+    const FieldError error = body_.each_field(
+        message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value); });
+    if (error) return error;
+    if (!given_) return {"instances", "must be given"};
+    for (const JsonValue& value : values_)
+      if (const FieldError wrong = add(value, reason)) return wrong;
+    if (instances_.empty()) return {"instances", "an empty array, must have at least one element", FieldFault::kEmpty};
+    return {};
+  }
+  u32 items() const override { return items_; }
+  // Reads an instance again for the first of its items that is asked for.
+  FieldError item(u32 index, RequestView& view) override {
+    const Instance& instance = instances_[current_];
+    if (index >= instance.first && index < instance.first + instance.items)
+      return one_.item(index - instance.first, view);
+    current_ = 0;
+    while (index >= instances_[current_].first + instances_[current_].items) current_++;
+    const FieldError error = read_one(instances_[current_].value, reason_);
+    return error ? error : one_.item(index - instances_[current_].first, view);
+  }
+  std::string_view context() const override { return context_; }
+
+ private:
+  struct Instance {
+    JsonValue value;
+    u32 first, items;  // of the items of all instances
+  };
+  // Of other fields nothing is read, as of those of TEI's bodies.
+  FieldError read_field(std::string_view name, const JsonValue& value) {
+    if (name == "instances") {
+      given_ = true;
+      if (value.get(values_)) return {"instances", "must be an array"};
+    } else if (name == "parameters" && !value.is_null()) {
+      has_parameters_ = true;
+      if (value.get(parameters_)) return {"parameters", "must be an object"};
+    }
+    return {};
+  }
+  FieldError read_one(const JsonValue& value, ReasonText& reason) {
+    return one_.read_one(value, has_parameters_ ? &parameters_ : nullptr, reason);
+  }
+  FieldError add(const JsonValue& value, ReasonText& reason) {
+    if (const FieldError error = read_one(value, reason)) {
+      field_ = "instances[" + std::to_string(instances_.size()) + "]";
+      if (error.field && *error.field) field_.append(".").append(error.field);
+      return {field_.c_str(), error.reason, error.fault};
+    }
+    if (one_.items() > items_max_ - items_)
+      return {"instances", reason.print("more than %u inputs, which is the most", items_max_), FieldFault::kTooMany};
+    current_ = u32(instances_.size());
+    instances_.push_back({value, items_, one_.items()});
+    items_ += one_.items();
+    const std::string_view context = one_.context();
+    const InstanceHead head{one_.items(), u32(context.size())};
+    context_.append(reinterpret_cast<const char*>(&head), sizeof head).append(context);
+    return {};
+  }
+
+  TeiJsonReader& one_;
+  const u32 items_max_;
+  JsonBody body_;
+  bool given_ = false, has_parameters_ = false;
+  JsonArray values_;
+  JsonObject parameters_;
+  std::vector<Instance> instances_;
+  u32 current_ = 0;  // the one that one_ has read
+  u32 items_ = 0;
+  std::string context_, field_;
+  ReasonText reason_;
+};
+
+// {"predictions": [ANSWER, …]}: for each instance the answer of its route.
+class InstancesWriter final : public service::AnswerWriter {
+ public:
+  explicit InstancesWriter(const service::AnswerWriter& one) : one_(one) {}
+
+  size_t room(const service::AnsweredCall& call, std::span<const ResponseView> items) const override {
+    size_t room = kBegin.size() + kEnd.size();
+    each(call, items, [&](const service::AnsweredCall& own, std::span<const ResponseView> part) {
+      room += 1 + one_.room(own, part);
+    });
+    return room;
+  }
+  u8* write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override {
+    u8* at = std::copy(kBegin.begin(), kBegin.end(), out);
+    bool first = true;
+    each(call, items, [&](const service::AnsweredCall& own, std::span<const ResponseView> part) {
+      if (!std::exchange(first, false)) *at++ = ',';
+      at = one_.write(own, part, at);
+    });
+    return std::copy(kEnd.begin(), kEnd.end(), at);
+  }
+  const service::FieldNames* fields() const override { return one_.fields(); }
+
+ private:
+  static constexpr std::string_view kBegin = R"({"predictions":[)", kEnd = "]}";
+
+  // Calls use(call, items) for each instance.
+  template <class Use>
+  void each(service::AnsweredCall call, std::span<const ResponseView> items, Use use) const {
+    InstanceHead head;
+    for (std::string_view rest = call.context; !rest.empty(); items = items.subspan(head.items)) {
+      std::memcpy(&head, rest.data(), sizeof head);
+      call.context = rest.substr(sizeof head, head.context_bytes);
+      use(call, items.first(head.items));
+      rest.remove_prefix(sizeof head + head.context_bytes);
+    }
+  }
+
+  const service::AnswerWriter& one_;
+};
+
+// A route that Vertex AI calls, too (AIP_PREDICT_ROUTE): a body with "instances" is its own.
+class EitherMethod final : public transport::Method {
+ public:
+  EitherMethod(transport::Method& instances, transport::Method& others) : instances_(instances), others_(others) {}
+
+  transport::Took on_message(transport::CallId call, std::span<const u8> message,
+                             const transport::CallInfo& info) override {
+    ReasonText reason;
+    JsonObject fields;
+    const bool has_instances = !body_.parse(message, &fields, reason) && !fields["instances"].error();
+    return (has_instances ? instances_ : others_).on_message(call, message, info);
+  }
+  // Both do the same.
+  transport::Gone on_gone(transport::CallId call, u64 user) override { return others_.on_gone(call, user); }
+
+ private:
+  transport::Method &instances_, &others_;
+  JsonBody body_;
+};
+
+}  // namespace fastqps::protocols

@@ -1,0 +1,58 @@
+"""int8 and bf16 on the CPU: products of csrc/step/cpu/products, which compute what follows them, too."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+
+from fastqps import _core
+from fastqps.kernels.results import Activation
+from fastqps.ops.cpu.rows import gate_halves
+from fastqps.ops.cpu.tape import Tape
+from fastqps.ops.fp8 import Weight, plain
+from fastqps.ops.interface import Rows
+from fastqps.ops.step import address
+
+
+def multiplies(dtype: torch.dtype) -> bool:
+    """Whether ``CpuMatrix`` is the product of models in ``dtype`` that are not quantised.
+
+    Its baseline is slower than oneDNN, which has bf16 kernels for ARM.
+    """
+    return dtype == torch.bfloat16 and _core.PRODUCTS_LEVEL != "baseline"
+
+
+class CpuMatrix:
+    """x [rows, inputs] → x · weightᵀ + bias [rows, outputs] in ``dtype``; ``int8``: both factors quantised.
+
+    Without ``int8`` rows and weights are bf16. A row is the same, bit for bit, whatever rows are beside it.
+    """
+
+    fp8 = False
+
+    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, int8: bool, tape: Tape) -> None:
+        matrix = plain(weight).float().contiguous()
+        bias = None if bias is None else bias.float().contiguous()
+        self._outputs, inputs = matrix.shape
+        self._matrix = _core.Matrix(address(matrix), address(bias), self._outputs, inputs, int8)
+        self._bf16, self._tape = dtype == torch.bfloat16, tape
+
+    def __call__(self, x: Rows) -> torch.Tensor:
+        return self.activated(x, "none")
+
+    def activated(self, x: Rows, activation: Activation | Literal["none"], gated: bool = False) -> torch.Tensor:
+        """activation(product); ``gated``: of its first half, times its second."""
+        if gated and self._outputs % (2 * _core.PANEL_OUTPUTS) and activation != "none":
+            return gate_halves(self._tape, self(x), activation)
+        out = self._tape.beside(x.tensor, self._outputs // 2 if gated else self._outputs)
+        self._multiply(out, x.tensor, activation=activation, gated=gated)
+        return out
+
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        self._multiply(residual, x.tensor, residual=address(residual))
+        return residual
+
+    def _multiply(self, out: torch.Tensor, rows: torch.Tensor, **then: Any) -> None:
+        tape, matrix = self._tape, self._matrix
+        matrix.multiply(tape.program, address(out), address(rows), self._bf16, tape.count(rows), **then)
