@@ -9,6 +9,7 @@
 #include "protocols/tei/grpc.h"
 #include "protocols/tei/http.h"
 #include "protocols/tei/instances.h"
+#include "protocols/vllm/pooling.h"
 
 namespace fastqps::protocols {
 
@@ -55,10 +56,24 @@ void add_openai(Methods& m) {
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
 }
 
+void add_vllm(Methods& m) {
+  const auto post = [&](std::initializer_list<const char*> paths, service::RequestReader& reader,
+                        const service::AnswerWriter& writer, Rpc rpc) {
+    auto& method = m.items(reader, writer, rpc);
+    for (const char* path : paths) m.post(path, method, rpc, write_openai_error);
+  };
+  const u32 items_max = m.path.items_max;
+  const PoolingTask* classify = std::ranges::find(kPoolingTasks, Task::kClassify, &PoolingTask::task);
+  post({"/classify"}, m.make<PoolingReader>(m.routes, items_max, classify), kClassifyWriter, kClassify);
+  post({"/pooling"}, m.make<PoolingReader>(m.routes, items_max), kPoolingWriter, kPooling);
+  post({"/score", "/v1/score"}, m.make<ScoreReader>(m.routes, items_max), kScoreWriter, kScore);
+}
+
 // What reads one request of each kind that Vertex AI can send several of.
 struct ItemReaders {
   EmbedJsonReader &embed, &sparse;
   PredictJsonReader& predict;
+  EntitiesReader& entities;
   RerankJsonReader& rerank;
 };
 
@@ -89,9 +104,12 @@ transport::Method& vertex_method(Methods& m, const ItemReaders& read) {
     return m.items(m.make<InstancesReader>(one, m.path.items_max), m.make<InstancesWriter>(writer), rpc);
   };
   auto& embed = instances(read.embed, kEmbedJsonWriter, kTeiEmbed);
-  const DefaultMethod::Choices choices{
-      embed, instances(read.sparse, kSparseJsonWriter, kTeiEmbed), embed,  // a similarity has no instances
-      instances(read.predict, kPredictJsonWriter, kTeiPredict), instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
+  const DefaultMethod::Choices choices{embed,
+                                       instances(read.sparse, kSparseJsonWriter, kTeiEmbed),
+                                       embed,  // a similarity has no instances
+                                       instances(read.predict, kPredictJsonWriter, kTeiPredict),
+                                       instances(read.entities, kEntitiesWriter, kTeiPredict),
+                                       instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
   return m.make<DefaultMethod>(m.routes, choices);
 }
 
@@ -100,7 +118,8 @@ void add_tei_routes(Methods& m) {
   const u32 items_max = m.path.items_max;
   const ItemReaders read{m.make<EmbedJsonReader>(m.routes, items_max),
                          m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse),
-                         m.make<PredictJsonReader>(m.routes, items_max), m.make<RerankJsonReader>(m.routes, items_max)};
+                         m.make<PredictJsonReader>(m.routes, items_max), m.make<EntitiesReader>(m.routes, items_max),
+                         m.make<RerankJsonReader>(m.routes, items_max)};
   auto& vertex = vertex_method(m, read);
   const auto post = [&](std::string_view path, transport::Method& method, Rpc rpc) {
     const bool both = path == m.settings.predict_route;
@@ -112,11 +131,14 @@ void add_tei_routes(Methods& m) {
                       kTeiEmbed);
   auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
   auto& predict = m.items(read.predict, kPredictJsonWriter, kTeiPredict);
+  auto& entities = m.items(read.entities, kEntitiesWriter, kTeiPredict);
   auto& rerank = m.items(read.rerank, kRerankJsonWriter, kTeiRerank);
-  auto& by_model = m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, rerank});
+  auto& by_model =
+      m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, entities, rerank});
   post("/embed", embed, kTeiEmbed);
   post("/similarity", similarity, kTeiEmbed);
   post("/predict", predict, kTeiPredict);
+  post("/entities", entities, kTeiPredict);  // no route of TEI's, which has no such models
   post("/rerank", rerank, kTeiRerank);
   post("/", by_model, kOther);
   post("/invocations", by_model, kOther);  // SageMaker's name of it
@@ -139,10 +161,14 @@ struct ProtocolRow {
   void (*add)(Methods&);
   transport::ErrorWriter errors = transport::write_error_text;
 };
-constexpr ProtocolRow kProtocols[] = {
-    {"oip", add_open_inference}, {"rerank", add_rerank, write_rerank_error}, {"cohere", add_cohere, write_rerank_error},
-    {"ollama", add_ollama},      {"openai", add_openai, write_openai_error}, {"tei", add_tei, write_tei_error},
-    {"step", add_steps}};
+constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
+                                      {"rerank", add_rerank, write_rerank_error},
+                                      {"cohere", add_cohere, write_rerank_error},
+                                      {"ollama", add_ollama},
+                                      {"openai", add_openai, write_openai_error},
+                                      {"vllm", add_vllm, write_openai_error},
+                                      {"tei", add_tei, write_tei_error},
+                                      {"step", add_steps}};
 
 // Routes of other servers that do not exist here, and what answers instead.
 struct Elsewhere {

@@ -19,6 +19,9 @@ extern const service::AnswerWriter& kTokenVectorsJsonWriter;
 extern const service::AnswerWriter& kSimilarityWriter;
 // [{"score", "label"}, …], or of a batch an array of those.
 extern const service::AnswerWriter& kPredictJsonWriter;
+// [{"entity_group", "score", "word", "start", "end"}, …], or of a batch an array of those. Of single tokens, "entity"
+// is in the place of "entity_group". Its context is an EntitiesHead, and a RankContext of the texts.
+extern const service::AnswerWriter& kEntitiesWriter;
 // [{"index", "text", "score"}, …]. Its context is a RankContext.
 extern const service::AnswerWriter& kRerankJsonWriter;
 
@@ -26,7 +29,7 @@ extern const service::AnswerWriter& kRerankJsonWriter;
 class DefaultMethod final : public transport::Method {
  public:
   struct Choices {
-    service::ItemsMethod &embed, &sparse, &similarity, &predict, &rerank;
+    service::ItemsMethod &embed, &sparse, &similarity, &predict, &entities, &rerank;
   };
   DefaultMethod(service::ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
 
@@ -40,11 +43,12 @@ class DefaultMethod final : public transport::Method {
 
  private:
   service::ItemsMethod& choose(std::span<const u8> message, u64 user) {
-    for (service::ItemsMethod* method :
-         {&choices_.embed, &choices_.sparse, &choices_.similarity, &choices_.predict, &choices_.rerank})
+    for (service::ItemsMethod* method : {&choices_.embed, &choices_.sparse, &choices_.similarity, &choices_.predict,
+                                         &choices_.entities, &choices_.rerank})
       if (method->began(user)) return *method;
     const i32 route = routes_.find({});
     if (route >= 0 && routes_[u32(route)].task == Task::kEmbedSparse) return choices_.sparse;
+    if (route >= 0 && routes_[u32(route)].task == Task::kClassifyTokens) return choices_.entities;
     if (route < 0 || routes_[u32(route)].task != Task::kClassify)
       return asks_for_similarity(message) ? choices_.similarity : choices_.embed;
     return routes_[u32(route)].dimensions == 1 ? choices_.rerank : choices_.predict;
