@@ -36,18 +36,14 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-def choose_precision(place: Place, dtype: torch.dtype) -> Precision:
-    """Resolves ``auto``: int8, where the kernels for it are faster than torch's products in ``dtype``."""
+def choose_precision(place: Place) -> Precision:
+    """Resolves ``auto``: int8, where the kernels for it are faster than those for bf16 and fp32."""
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
     if place.quantization != "auto":
         return Precision(place.quantization)
-    flags = machine.cpu_flags()
-    if "avx2" not in flags:
+    if "avx2" not in machine.cpu_flags():
         say("quantization auto: none, since int8 needs AVX2 to be faster")
-        return Precision("none")
-    if "amx_bf16" in flags and dtype == torch.bfloat16:
-        say("quantization auto: none, since this CPU has AMX for bfloat16 and int8 does not use it")
         return Precision("none")
     return Precision("int8")
 
@@ -62,7 +58,7 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
     _set_threads(place)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
+    precision = choose_precision(place)
     ops = CpuEncoderOps(dtype, precision)
     runner = EncoderRunner(PackedModel(card, ops), max_items, max_tokens)
     precision.conclude()
@@ -74,7 +70,7 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
     _set_threads(place)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
+    precision = choose_precision(place)
     ops = CpuDecodeOps(dtype, precision)
     runner = DecoderRunner.load(card, ops, slots, max_tokens)
     precision.conclude()
