@@ -20,7 +20,7 @@ include csrc/build.mk
 
 # ---- native tests: the test_*.cpp of a folder of csrc/tests are one program, build/native/test_FOLDER, which runs the cases
 # whose name ("test_FILE.case") contains its argument. SAN=address|thread|undefined builds and runs them sanitized.
-TEST_FLAGS := $(FLAGS) $(if $(SAN),,-O1)
+TEST_FLAGS := $(FLAGS) -Wno-psabi $(if $(SAN),,-O1)
 TEST_FOLDERS := $(patsubst csrc/tests/%/,%,$(sort $(dir $(wildcard csrc/tests/*/test_*.cpp))))
 NATIVE_TESTS := $(TEST_FOLDERS:%=$(NATIVE)/test_%) $(NATIVE)/test_loadgen
 vpath %.cpp csrc/tests/core csrc/tests/fuzz

@@ -28,9 +28,16 @@ class MakeExtensions(build_ext):
 
     def run(self) -> None:
         super().run()
-        san = os.environ.get("FASTQPS_SAN")  # such an extension cannot be imported
-        if self.inplace and not san and importlib.util.find_spec("pybind11_stubgen"):  # whoever checks types has it
-            subprocess.run([sys.executable, "-m", "tools.stubs"], check=True)
+        if not os.environ.get("FASTQPS_SAN"):  # such an extension cannot be imported
+            self.write_stubs()
+
+    def write_stubs(self) -> None:
+        """Beside the extensions: in the source tree, or where a wheel is packed from."""
+        if importlib.util.find_spec("pybind11_stubgen"):  # a build for this machine alone may lack it
+            place = str(Path("." if self.inplace else self.build_lib).resolve())
+            path = os.pathsep.join(filter(None, (place, os.environ.get("PYTHONPATH"))))
+            environment = {**os.environ, "PYTHONPATH": path}
+            subprocess.run([sys.executable, str(Path("tools/stubs.py"))], env=environment, check=True)
 
     def build_extensions(self) -> None:
         san, tag = os.environ.get("FASTQPS_SAN", ""), sys.implementation.cache_tag

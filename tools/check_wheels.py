@@ -94,6 +94,8 @@ def main(dist: Path) -> None:
     check("manylinux" in server_wheel.name, f"{server_wheel.name} is for any Linux with that glibc or a newer one")
     check(client_wheel.name.endswith("-py3-none-any.whl"), f"{client_wheel.name} is for any Python 3 and system")
     check(not names[0] & names[1], "they have no file in common")
+    stubs = {"fastqps/_core.pyi", "fastqps/_front.pyi", "loadgen/_native.pyi", "fastqps/py.typed"}
+    check(stubs <= names[0], "type checkers find stubs of the extensions")
     libraries = {Path(name).name.partition("-")[0] for name in names[0] if name.startswith("fastqps.libs/lib")}
     check(libraries == INSIDE, f"inside are {', '.join(sorted(libraries))}, and so nothing of torch")
     torch = os.environ.get("TORCH") or (ROOT / ".venv/fastqps-torch").read_text()

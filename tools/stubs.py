@@ -1,4 +1,4 @@
-"""Writes the type stubs of the extensions beside them: ``python -m tools.stubs``. setup.py does so after a build.
+"""Writes the type stubs of the extensions that this Python imports beside them. setup.py does so after a build.
 
 pybind11-stubgen reads the signatures that pybind11 puts in front of docstrings. This adds what it does not know: the
 types of a module's tuples and dicts, and that callers give numbers as ``int`` and ``float``.

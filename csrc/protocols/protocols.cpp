@@ -9,6 +9,7 @@
 #include "protocols/tei/grpc.h"
 #include "protocols/tei/http.h"
 #include "protocols/tei/instances.h"
+#include "protocols/vllm/pooling.h"
 
 namespace fastqps::protocols {
 
@@ -55,10 +56,24 @@ void add_openai(Methods& m) {
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
 }
 
+void add_vllm(Methods& m) {
+  const auto post = [&](std::initializer_list<const char*> paths, service::RequestReader& reader,
+                        const service::AnswerWriter& writer, Rpc rpc) {
+    auto& method = m.items(reader, writer, rpc);
+    for (const char* path : paths) m.post(path, method, rpc, write_openai_error);
+  };
+  const u32 items_max = m.path.items_max;
+  const PoolingTask* classify = std::ranges::find(kPoolingTasks, Task::kClassify, &PoolingTask::task);
+  post({"/classify"}, m.make<PoolingReader>(m.routes, items_max, classify), kClassifyWriter, kClassify);
+  post({"/pooling"}, m.make<PoolingReader>(m.routes, items_max), kPoolingWriter, kPooling);
+  post({"/score", "/v1/score"}, m.make<ScoreReader>(m.routes, items_max), kScoreWriter, kScore);
+}
+
 // What reads one request of each kind that Vertex AI can send several of.
 struct ItemReaders {
   EmbedJsonReader &embed, &sparse;
   PredictJsonReader& predict;
+  EntitiesReader& entities;
   RerankJsonReader& rerank;
 };
 
@@ -88,9 +103,12 @@ JsonFormat vertex_format(Methods& m, const ItemReaders& read) {
     return JsonFormat{m.make<InstancesReader>(one, m.path.items_max), {m.make<InstancesWriter>(writer), rpc}};
   };
   const JsonFormat embed = instances(read.embed, kEmbedJsonWriter, kTeiEmbed);
-  const DefaultReader::Choices choices{
-      embed, instances(read.sparse, kSparseJsonWriter, kTeiEmbed), embed,  // a similarity has no instances
-      instances(read.predict, kPredictJsonWriter, kTeiPredict), instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
+  const DefaultReader::Choices choices{embed,
+                                       instances(read.sparse, kSparseJsonWriter, kTeiEmbed),
+                                       embed,  // a similarity has no instances
+                                       instances(read.predict, kPredictJsonWriter, kTeiPredict),
+                                       instances(read.entities, kEntitiesWriter, kTeiPredict),
+                                       instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
   return {m.make<DefaultReader>(m.routes, choices), {embed.answering.writer, kOther}};
 }
 
@@ -99,7 +117,8 @@ void add_tei_routes(Methods& m) {
   const u32 items_max = m.path.items_max;
   const ItemReaders read{m.make<EmbedJsonReader>(m.routes, items_max),
                          m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse),
-                         m.make<PredictJsonReader>(m.routes, items_max), m.make<RerankJsonReader>(m.routes, items_max)};
+                         m.make<PredictJsonReader>(m.routes, items_max), m.make<EntitiesReader>(m.routes, items_max),
+                         m.make<RerankJsonReader>(m.routes, items_max)};
   const JsonFormat vertex = vertex_format(m, read);
   const auto post = [&](const char* path, const JsonFormat& format) {
     const auto& [writer, rpc] = format.answering;
@@ -110,15 +129,16 @@ void add_tei_routes(Methods& m) {
   const JsonFormat embed{read.embed, {kEmbedJsonWriter, kTeiEmbed}},
       sparse{read.sparse, {kSparseJsonWriter, kTeiEmbed}},
       similarity{m.make<SimilarityReader>(m.routes, items_max), {kSimilarityWriter, kTeiEmbed}},
-      predict{read.predict, {kPredictJsonWriter, kTeiPredict}};
+      predict{read.predict, {kPredictJsonWriter, kTeiPredict}}, entities{read.entities, {kEntitiesWriter, kTeiPredict}};
   const JsonFormat texts{read.rerank, {kRerankJsonWriter, kTeiRerank}},
       documents{m.make<DocumentsReader>(m.routes, items_max), {kDocumentsWriter, kRerank}},
       rerank{m.make<EitherReader>("documents", documents, texts), texts.answering};  // as /v1/rerank has them
-  const DefaultReader::Choices choices{embed, sparse, similarity, predict, rerank};
+  const DefaultReader::Choices choices{embed, sparse, similarity, predict, entities, rerank};
   const JsonFormat by_model{m.make<DefaultReader>(m.routes, choices), {kEmbedJsonWriter, kOther}};
   post("/embed", embed);
   post("/similarity", similarity);
   post("/predict", predict);
+  post("/entities", entities);  // no route of TEI's, which has no such models
   post("/rerank", rerank);
   post("/", by_model);
   post("/invocations", by_model);  // SageMaker's name of it
@@ -142,10 +162,14 @@ struct ProtocolRow {
   void (*add)(Methods&);
   transport::ErrorWriter errors = transport::write_error_text;
 };
-constexpr ProtocolRow kProtocols[] = {
-    {"oip", add_open_inference}, {"rerank", add_rerank, write_rerank_error}, {"cohere", add_cohere, write_rerank_error},
-    {"ollama", add_ollama},      {"openai", add_openai, write_openai_error}, {"tei", add_tei, write_tei_error},
-    {"step", add_steps}};
+constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
+                                      {"rerank", add_rerank, write_rerank_error},
+                                      {"cohere", add_cohere, write_rerank_error},
+                                      {"ollama", add_ollama},
+                                      {"openai", add_openai, write_openai_error},
+                                      {"vllm", add_vllm, write_openai_error},
+                                      {"tei", add_tei, write_tei_error},
+                                      {"step", add_steps}};
 
 // Routes of other servers that do not exist here, and what answers instead.
 struct Elsewhere {

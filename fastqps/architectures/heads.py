@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch.nn import functional as F
 
 from fastqps.architectures.vocabulary_head import SparseHead
 from fastqps.architectures.weights import Weights
@@ -15,32 +14,27 @@ from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.sentence_transformers.pipeline import POOLINGS, Dense
 from fastqps.ops.interface import EncoderOps, Norm
+from fastqps.ops.rows import HEAD_FUNCTIONS
 from fastqps.ops.step import Step
-
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "identity": lambda x: x,
-    "tanh": torch.tanh,
-    "relu": F.relu,
-    # Spelled out: on a CPU torch's own give the last numbers of a tensor other bits.
-    "gelu": lambda x: 0.5 * x * (1 + torch.erf(x * 0.5**0.5)),
-    "silu": lambda x: x / (1 + torch.exp(-x)),
-    "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
-}
 
 
 class Projection:
-    """x [items, inputs] → norm(activation(product(x))) [items, outputs], the norm where there is one."""
+    """x [rows, inputs] → norm(product(x)) [rows, outputs], the norm where there is one."""
 
-    def __init__(
-        self, product: Callable[[torch.Tensor], torch.Tensor], activation: str = "identity", norm: Norm | None = None
-    ) -> None:
-        if activation not in _ACTIVATIONS:
-            raise ModelError(f"a head with activation {activation!r} is not supported: {', '.join(_ACTIVATIONS)} are")
-        self._product, self._activation, self._norm = product, _ACTIVATIONS[activation], norm
+    def __init__(self, product: Callable[[torch.Tensor], torch.Tensor], norm: Norm | None = None) -> None:
+        self._product, self._norm = product, norm
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        x = self._activation(self._product(x))
+        x = self._product(x)
         return self._norm(x, None).tensor if self._norm else x
+
+
+def _projected(
+    ops: EncoderOps, weight: torch.Tensor, bias: torch.Tensor | None, activation: str, norm: Norm | None = None
+) -> Projection:
+    if activation not in HEAD_FUNCTIONS:
+        raise ModelError(f"a head with activation {activation!r} is not supported: {', '.join(HEAD_FUNCTIONS)} are")
+    return Projection(ops.projection(weight, bias, activation), norm)
 
 
 class Head:
@@ -67,10 +61,10 @@ class TokenHead:
         self._projections, self._ops = projections, ops
 
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
-        rows = hidden.float()
+        rows = self._ops.pool(hidden, step, "tokens", not self._projections)
         for projection in self._projections:
             rows = projection(rows)
-        return self._ops.answer(rows, step)
+        return self._ops.answer(rows, step) if self._projections else rows
 
 
 def make_head(
@@ -98,7 +92,7 @@ def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
     if weights.unread():
         names = ", ".join(sorted(weights.unread()))
         raise ModelError(f"{weights.where}: has {names}, for which the projection of config.json has no place")
-    return Projection(ops.projection(weight, bias), dense.activation.lower())
+    return _projected(ops, weight, bias, dense.activation.lower())
 
 
 def _classifier(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
@@ -124,7 +118,7 @@ def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig,
         norm_bias = weights(f"{head.norm}.bias", hidden) if head.norm_bias else None
         norm = ops.norm(weights(f"{head.norm}.weight", hidden), norm_bias, config.eps, "layer")
     bias = weights(f"{head.dense}.bias", hidden) if head.bias else None
-    return Projection(ops.projection(weights(f"{head.dense}.weight", hidden, hidden), bias), head.activation, norm)
+    return _projected(ops, weights(f"{head.dense}.weight", hidden, hidden), bias, head.activation, norm)
 
 
 def _labels(

@@ -83,5 +83,4 @@ class Llama:
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:
         """Computes the step and samples each of its runs."""
-        logits = self._head(self.hidden(step, state))
-        self.ops.sample(self.ops.change_logits(logits, step, state), step, state)
+        self.ops.sample(self._head(self.hidden(step, state)), step, state)

@@ -16,14 +16,14 @@ from fastqps.ops.step import Step
 class _Normalised:
     """A product and the norm behind it, as one product: what the block gives is normalised before it is added."""
 
-    def __init__(self, linear: Linear, norm: Norm) -> None:
-        self._linear, self._norm, self.fp8 = linear, norm, linear.fp8
+    def __init__(self, linear: Linear, norm: Norm, ops: EncoderOps) -> None:
+        self._linear, self._norm, self._ops, self.fp8 = linear, norm, ops, linear.fp8
 
     def __call__(self, x: Rows) -> torch.Tensor:
         return self._norm(self._linear(x), None).tensor
 
     def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        return residual.add_(self(x))
+        return self._ops.add(residual, self(x))
 
 
 class _Layer:
@@ -38,8 +38,8 @@ class _Layer:
         self._out: Linear = parts.out
         self.down: Linear = parts.down
         if c.block_norms:
-            self._out = _Normalised(parts.out, parts.norm("post_attention_layernorm"))
-            self.down = _Normalised(parts.down, parts.norm("post_feedforward_layernorm"))
+            self._out = _Normalised(parts.out, parts.norm("post_attention_layernorm"), ops)
+            self.down = _Normalised(parts.down, parts.norm("post_feedforward_layernorm"), ops)
 
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""

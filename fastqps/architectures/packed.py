@@ -51,7 +51,7 @@ class PackedModel:
         if type(config) not in _ENCODERS:
             raise ModelError(f"{card.path}: no architecture computes a {type(config).__name__}")
         weights = Weights(checkpoint.weight_files(), config.prefixes, ops.reads_weights, checkpoint.adapter)
-        self.card = card
+        self.card, self.ops = card, ops
         self._encoder = _ENCODERS[type(config)](weights, config, card.max_input_tokens, ops)
         self.hidden = self._encoder.hidden  # the model's width
         self._head = make_head(card, checkpoint, weights, config, ops)

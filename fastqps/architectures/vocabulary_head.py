@@ -60,10 +60,14 @@ class SparseHead:
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
         ops, reader = self._ops, self._parts[0]
         rows = self._norm(self._dense(ops.rows(hidden, self._dense), _Values()).tensor, reader)
-        logits = torch.cat([self._largest(part, rows, step) for part in self._parts], 1)
+        largest = [self._largest(part, rows, step) for part in self._parts]
+        return ops.answer_by("sparse embeddings", self._heaviest, 2 * self._dims + 1, largest, step)
+
+    def _heaviest(self, *largest: torch.Tensor) -> torch.Tensor:
+        logits = torch.cat(largest, 1)
         top, ids = logits.topk(self._dims, 1, sorted=False)
         active = (logits > 0).sum(1, keepdim=True)
-        return ops.answer(torch.cat((self._weight_of(top), ids.float(), active.float()), 1), step)
+        return torch.cat((self._weight_of(top), ids.float(), active.float()), 1)
 
     def _largest(self, part: Linear, rows: Rows, step: Step) -> torch.Tensor:
         return self._ops.pool(part(rows), step, "max", last=False)

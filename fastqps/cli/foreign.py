@@ -8,13 +8,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from fastqps.cli.peers import COMMANDS, PEERS
+from fastqps.cli.peers import COMMANDS, OUT, PEERS
+from fastqps.config.settings import SETTINGS
+from fastqps.config.values import parse_value
 from fastqps.errors import ConfigError
 from fastqps.models.files.ways_out import ELSEWHERE
 
 FLAG = re.compile(r"--[a-z-]+ \S+")  # a flag here and its value; all other meanings are sentences or parts of a name
 NAME, REVISION = "NAME=MODEL", "MODEL@REVISION"
 _SEVERAL = ("--served-model-name", "--api-key")  # take all words that follow
+_SETTINGS = {f"--{setting.key}": setting for setting in SETTINGS}
+_THOUSANDS = {"k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}  # of vLLM's numbers, such as 4k
 _VALUES = ("on", "off", "true", "false")  # of flags that also stand alone
 
 
@@ -32,12 +36,13 @@ def refuse(arguments: Sequence[str], own: Mapping[str, bool]) -> None:
     if command not in COMMANDS and not unknown & theirs.keys():
         return
     notes = [f"{peer}'s {command} is serve here"] if command in COMMANDS else []
-    here = _Command()
+    here = _Command(own)
     for flag, value in _split(rest, {**own, **{flag: needs for flag, (needs, _) in theirs.items()}}):
         if flag in theirs:
             notes.append(f"{peer}'s {flag}{here.translate(theirs[flag][1], value)}")
         elif flag in own or not flag:
-            here.keep(flag, value)
+            if wrong := here.keep(flag, value):
+                notes.append(f"{flag}: {wrong}")
         else:
             notes.append(f"unknown argument {flag}")
     raise ConfigError(f"{'; '.join(dict.fromkeys(notes))}; try: {here}")
@@ -68,18 +73,33 @@ def _split(arguments: Sequence[str], needs_value: Mapping[str, bool]) -> Iterato
 class _Command:
     """The command that does here what the other one does there."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Mapping[str, bool]) -> None:
+        self._own = own
         self._models: list[str] = []
         self._names: list[str] = []
         self._revisions: list[str] = []
         self._flags: list[str] = []
 
-    def keep(self, flag: str, value: str) -> None:
-        """Takes over a flag, or a model."""
+    def keep(self, flag: str, value: str) -> str:
+        """Takes over a flag, or a model. Leaves out one whose value would be refused: why, as the end of a sentence."""
         if flag in ("", "--model"):
             self._models.append(ELSEWHERE.get(value, value))
-        else:
-            self._flags += [flag, value] if value else [flag]
+            return ""
+        if wrong := self._wrong(flag, value):
+            return f"{wrong}: {OUT}"
+        self._flags += [f"{flag}={value}"] if value.startswith("-") else [flag, value] if value else [flag]
+        return ""
+
+    def _wrong(self, flag: str, value: str) -> str:
+        if flag not in _SETTINGS or (not value and not self._own[flag]):
+            return ""
+        if not value:
+            return "it has no value"
+        try:
+            parse_value(_SETTINGS[flag], value)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def translate(self, means: str, value: str) -> str:
         """Adds what a flag means, if it can; the end of a sentence about it."""
@@ -89,8 +109,10 @@ class _Command:
         if not FLAG.fullmatch(means):
             return f": {means}"
         flag, _, wanted = means.partition(" ")
-        self.keep(flag, "off" if (wanted, value) == ("on", "false") else wanted.replace("{}", value))
-        return f" is {flag if '{}' in wanted else means} here"
+        if number := re.fullmatch(r"([0-9]+)([kKmM])", value):
+            value = str(int(number[1]) * _THOUSANDS[number[2]])
+        wrong = self.keep(flag, "off" if (wanted, value) == ("on", "false") else wanted.replace("{}", value))
+        return f" is {flag if '{}' in wanted else means} here{'; ' if wrong else ''}{wrong}"
 
     def __str__(self) -> str:
         named = zip_longest(self._models, self._names, self._revisions, fillvalue="")

@@ -8,7 +8,7 @@ writes rows gets their reader as an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -115,6 +115,9 @@ class Ops(Protocol):
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
         """x [rows, width], quantised where ``reader`` reads that."""
 
+    def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """sums + x, both [rows, width], in the place of ``sums``."""
+
 
 class Embedding(Protocol):
     def __call__(self, step: Step, reader: Reader | None) -> tuple[Rows, Step]:
@@ -141,12 +144,15 @@ class EncoderOps(Ops, Protocol):
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         """``attend``'s tables of float32 [2, heads, size, 2 · reach + 16]: column ``reach`` + d is of distance d."""
 
-    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
-        """x float32 [rows, inputs] → x · weightᵀ + bias, float32 [rows, outputs]: a small product, of a head."""
+    def projection(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "identity"
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
+        """x float32 [rows, inputs] → activation(x · weightᵀ + bias), float32 [rows, outputs]: a small product, of a
+        head. ``activation`` is one of ``HEAD_FUNCTIONS`` in fastqps/ops/rows.py."""
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         """hidden [tokens, width] → float32 [items, width]: each item's first token (``cls``) or last one
-        (``lasttoken``), ``mean`` or ``max``.
+        (``lasttoken``), ``mean`` or ``max``. Or with ``tokens`` float32 [tokens, width]: all of them.
 
         With ``last`` they are the step's answer. ``skipped``: an id that ``lasttoken`` passes over; an item of nothing
         else gives its first token.
@@ -154,6 +160,16 @@ class EncoderOps(Ops, Protocol):
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
         """The same rows, as the step's answer: for what a projection behind the pooling gives."""
+
+    def answer_by(
+        self,
+        what: str,
+        compute: Callable[..., torch.Tensor],
+        width: int,
+        rows: Sequence[torch.Tensor],
+        step: Step,
+    ) -> torch.Tensor:
+        """compute(*rows), float32 [items, width], as the step's answer. ``what`` it computes is for the log."""
 
 
 class DecodeOps(Ops, Protocol):
@@ -182,14 +198,9 @@ class DecodeOps(Ops, Protocol):
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         """x [T, width] → [S, width]: the last row of each run."""
 
-    def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        """logits [S, vocabulary] → the same as each run's options and ``state.rules`` have them, for ``sample``.
-
-        ``logits`` may be overwritten. The reference semantics are those of csrc/step/cpu/logit_options.h.
-        """
-
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 
-        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode_sample_kernel.h.
+        First it changes the logits as each run's options and ``state.rules`` say; ``logits`` may be overwritten. Last
+        of all in a step. The reference semantics are those of csrc/step/cpu/logit_options.h and decode_sample_kernel.h.
         """

@@ -1,4 +1,4 @@
-"""Rows in the form that their reader takes, and activations by name, in plain torch."""
+"""Activations by name, in plain torch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from torch.nn import functional as F
 
 from fastqps.errors import ModelError
 from fastqps.kernels.results import Activation
-from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.models.families.encoder import GATES
-from fastqps.ops.interface import Reader, Rows
 
 # hidden_act of config.json -> what the kernels call it.
 KINDS: dict[str, Activation] = {
@@ -30,6 +28,16 @@ FUNCTIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": F.silu,
 }
 
+# Of heads, in float32.
+HEAD_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "identity": lambda x: x,
+    "tanh": torch.tanh,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+}
+
 
 def kind_of(activation: str) -> Activation:
     """``ModelError`` if it is none of ``GATES``."""
@@ -38,6 +46,7 @@ def kind_of(activation: str) -> Activation:
     return KINDS[activation]
 
 
-def rows_for(x: torch.Tensor, reader: Reader | None) -> Rows:
-    """x [rows, width] with what ``reader`` reads of it."""
-    return Rows(x, *quantise_rows(x)) if reader is not None and reader.fp8 else Rows(x)
+def gate_halves(both: torch.Tensor, kind: Activation) -> torch.Tensor:
+    """The activation of the first half of each row, times the second half."""
+    gate, up = both.chunk(2, 1)
+    return FUNCTIONS[kind](gate) * up

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from fastqps._core import Program
 from fastqps.architectures.llama import Llama
 from fastqps.architectures.weights import Weights
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.cpu.tape import Arena
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
@@ -19,17 +22,21 @@ class DecoderRunner:
     """Static buffers on the CPU over a loaded model and the state of its sequences. One runner holds one step.
 
     Steps run one behind the other, whichever runner holds them: each reads what the one before left in the state.
+    ``arena``: the memory of runners of the same state.
     """
 
     instant = False
 
-    def __init__(self, card: ModelCard, model: Llama, state: DecodeState, max_tokens: int) -> None:
+    def __init__(
+        self, card: ModelCard, model: Llama, state: DecodeState, max_tokens: int, arena: Arena | None = None
+    ) -> None:
         self.card = card
-        self._model, self._state = model, state
+        self._model, self._state, self._arena = model, state, arena or Arena()
         self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens)
         rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish)
         self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
         self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)
+        self._program = self._record()
 
     @classmethod
     def load(cls, card: ModelCard, ops: DecodeOps, slots: int, max_tokens: int) -> DecoderRunner:
@@ -45,21 +52,25 @@ class DecoderRunner:
 
     def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Computes the step in ``buffers()`` and fills its output rows."""
-        ids, positions, kv_slots = (rows[:n_tokens] for rows in self._rows)
-        made, tokens, logprobs, finish = (runs[:n_runs] for runs in self._runs)
-        starts = self._starts[: n_runs + 1]
-        with torch.inference_mode():
-            admitted = self._admitted[:n_admitted]
-            step = DecodeStep(ids, positions, kv_slots, starts, made, tokens, logprobs, finish, admitted)
-            self._model(step, self._state)
+        self._program.run(n_tokens, n_runs, n_admitted, torch.get_num_threads())
 
     def for_another_step(self) -> DecoderRunner:
         """A runner with its own buffers over the same weights and state."""
-        return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens)
+        return DecoderRunner(self.card, self._model, self._state, self._buffers.max_tokens, self._arena)
 
     def for_another_lane(self) -> DecoderRunner:
         """A runner with sequences of its own over the same weights and prefix."""
         return DecoderRunner(self.card, self._model, self._state.another(), self._buffers.max_tokens)
+
+    def _record(self) -> Program:
+        ops = self._model.ops
+        assert isinstance(ops, CpuDecodeOps)
+        ids, positions, kv_slots = self._rows
+        made, tokens, logprobs, finish = self._runs
+        step = DecodeStep(ids, positions, kv_slots, self._starts, made, tokens, logprobs, finish, self._admitted)
+        with torch.inference_mode(), ops.tape.record(self._arena) as program:
+            self._model(step, self._state)
+        return program
 
     def warm_up(self) -> None:
         """Runs a step of one row and a full one; nothing may run yet. ``ModelError`` where they give no numbers."""

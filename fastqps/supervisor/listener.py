@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import secrets
 import socket
 import stat
 import struct
 import time
+from collections.abc import Iterator
 
 from fastqps.config.settings import UNIX
 from fastqps.errors import ConfigError
@@ -27,7 +29,9 @@ RETRY_S = 1.0
 class UnixSocket(socket.socket):
     """A socket in the file system. Its file appears when it begins to listen, and goes when it is closed.
 
-    A file that a killed server has left is replaced. A socket that answers, or anything else there, is left alone.
+    A file that a killed server has left is replaced. A socket that answers, or anything else there, is left alone. Of
+    several servers that begin to listen at the same moment one succeeds: each looks and listens while it has locked the
+    directory.
     """
 
     def __init__(self, path: str, setting: str) -> None:
@@ -61,20 +65,23 @@ class UnixSocket(socket.socket):
 
     def listen(self, backlog: int = BACKLOG, /) -> None:
         """Raises ``ConfigError``."""
-        self.check()
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.path)
-            self.bind(self.path)
-            self._inode = os.stat(self.path).st_ino
-            os.chmod(self.path, UNIX_MODE)  # before anybody can connect
-            super().listen(backlog)
+            with self._alone():
+                self.check()
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.path)
+                self.bind(self.path)
+                self._inode = os.stat(self.path).st_ino
+                os.chmod(self.path, UNIX_MODE)  # before anybody can connect
+                super().listen(backlog)
         except OSError as error:
             raise ConfigError(f"{self._setting} unix:{self.path}: {error.strerror}") from None
 
     def remove(self) -> None:
         """Removes the file, unless another server has put its own there."""
-        with contextlib.suppress(OSError):
+        if self._inode is None:
+            return
+        with contextlib.suppress(OSError), self._alone():
             if self._inode == os.stat(self.path).st_ino:
                 os.unlink(self.path)
         self._inode = None
@@ -82,6 +89,24 @@ class UnixSocket(socket.socket):
     def close(self) -> None:
         self.remove()
         super().close()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other servers from doing the same in this directory. ``OSError`` if one does for too long."""
+        directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        give_up = time.monotonic() + 2 * RETRY_S  # a server looks for one of them
+        try:
+            while True:
+                try:
+                    fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > give_up:
+                        raise OSError(errno.EAGAIN, "another process holds a lock on that directory") from None
+                time.sleep(0.01)
+            yield
+        finally:
+            os.close(directory)
 
 
 def bind(host: str, port: int | str, setting: str, host_setting: str = "--host") -> socket.socket:

@@ -1,4 +1,4 @@
-"""tei-client over HTTP and gRPC, and cohere's clients for rerank."""
+"""tei-client over HTTP and gRPC, and cohere's clients for embed and rerank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from answers import check, check_ranks, check_texts, logits
-from questions import DOCUMENTS, TEXT, run_script
+from questions import DOCUMENTS, TEXT, TEXTS, run_script
 from serving import Server
 from tokenizers import Tokenizer
 
@@ -39,7 +39,20 @@ def test_tei_client_reranks(ranking_server: Server) -> None:
             assert [rank["text"] for rank in ranks] == [DOCUMENTS[rank["index"]] for rank in ranks]
 
 
-def test_cohere(ranking_server: Server) -> None:
+def test_cohere_embeds(run: Run, client: fastqps.Client) -> None:
+    found = run("cohere_embed")
+    for version in ("v1", "v1_floats", "v2", "v2_async"):
+        check_texts(found[version]["float"], client, normalize=True)
+    vectors = np.stack([client.predict(text, normalize=True).embedding for text in TEXTS])
+    signs = np.packbits(vectors > 0, axis=1).astype(int)
+    small = np.rint(vectors * 127).astype(int)
+    expected = {"int8": small, "uint8": small + 128, "binary": signs - 128, "ubinary": signs}
+    for version in ("v1", "v2", "v2_async"):
+        for name, numbers in expected.items():
+            assert np.array_equal(found[version][name], numbers), (version, name)
+
+
+def test_cohere_reranks(ranking_server: Server) -> None:
     scores = [float(1 / (1 + np.exp(-logit))) for logit in logits(ranking_server.address)]
     found = run_script("cohere_rerank", ranking_server)
     for version in ("v1", "v2", "v2_async"):

@@ -158,13 +158,12 @@ def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
     seen: list[torch.dtype] = []
 
     class Watched(CpuDecodeOps):
-        def sample(self, logits: torch.Tensor, *rest: Any) -> None:
-            seen.append(logits.dtype)
-            super().sample(logits, *rest)
+        def change_logits(self, *given: Any) -> torch.Tensor:
+            changed = super().change_logits(*given)
+            seen.append(changed.dtype)
+            return changed
 
-    warm = generator(card_of(tmp_path), Watched(torch.bfloat16))
-    seen.clear()
-    warm.generate([[1, 2]], max_tokens=3)
+    generator(card_of(tmp_path), Watched(torch.bfloat16)).generate([[1, 2]], max_tokens=3)
     assert set(seen) == {FLOAT32}
 
 

@@ -19,6 +19,10 @@ TOKENS, ITEMS, WIDTH = sum(LENGTHS), len(LENGTHS), 96
 DTYPES = [torch.float32, torch.bfloat16]
 
 
+def at(threads: int) -> _core.Program:
+    return _core.Program.at_once(threads)
+
+
 def check(compute: Callable[[torch.Tensor, int], None], out: torch.Tensor) -> None:
     """``compute(out, threads)`` writes all of ``out``, the same however many threads there are."""
     assert _core.has_team(), "nothing can be spread"
@@ -35,17 +39,19 @@ def test_rows(dtype: torch.dtype) -> None:
     bfloat16, x, weight = dtype == torch.bfloat16, torch.randn(TOKENS, WIDTH).to(dtype), torch.randn(WIDTH)
     ids, table = torch.randint(50, (TOKENS,), dtype=torch.int32), torch.randn(50, WIDTH).to(dtype)
     rows = address(x), bfloat16, TOKENS, address(weight)
-    check(lambda out, threads: _core.rms_norm(address(out), *rows, WIDTH, 1e-5, threads), x)
-    check(lambda out, threads: _core.normalize(address(out), *rows, 0, WIDTH, 1e-5, threads), x)
+    check(lambda out, threads: at(threads).rms_norm(address(out), *rows, WIDTH, 1e-5), x)
+    check(lambda out, threads: at(threads).normalize(address(out), *rows, 0, WIDTH, 1e-5), x)
     check(
-        lambda out, threads: _core.gated_silu(address(out), address(x), bfloat16, TOKENS, WIDTH // 2, threads),
+        lambda out, threads: at(threads).gated_silu(address(out), address(x), bfloat16, TOKENS, WIDTH // 2),
         torch.empty(TOKENS, WIDTH // 2, dtype=dtype),
     )
     indexes, tables = (address(ids),) * 3, (address(table), 50) * 3
     embedded = bfloat16, TOKENS, *indexes, *tables, address(weight), 0, WIDTH
-    check(lambda out, threads: _core.embed(address(out), *embedded, 1e-5, threads), x)
+    check(lambda out, threads: at(threads).embed(address(out), *embedded, 1e-5), x)
     check(
-        lambda out, threads: _core.means(address(out), address(x), bfloat16, WIDTH, address(STARTS), ITEMS, threads),
+        lambda out, threads: at(threads).pool(
+            address(out), False, address(x), bfloat16, WIDTH, address(STARTS), ITEMS, "mean"
+        ),
         torch.empty(ITEMS, WIDTH),
     )
 
@@ -54,7 +60,7 @@ def test_rows(dtype: torch.dtype) -> None:
 def test_attention(dtype: torch.dtype) -> None:
     qkv = torch.randn(TOKENS, 3 * WIDTH).to(dtype)
     given = address(qkv), dtype == torch.bfloat16, 3, WIDTH // 3, address(STARTS), ITEMS
-    check(lambda out, threads: _core.attend(address(out), *given, threads=threads), qkv[:, :WIDTH].contiguous())
+    check(lambda out, threads: at(threads).attend(address(out), *given), qkv[:, :WIDTH].contiguous())
 
 
 @pytest.mark.parametrize("last_rows_only", [False, True])
@@ -70,7 +76,7 @@ def test_attention_over_slots(dtype: torch.dtype, last_rows_only: bool) -> None:
     def compute(out: torch.Tensor, threads: int) -> None:
         cache.zero_()
         given = address(qkv), address(cache), dtype == torch.bfloat16, *heads, *runs, ITEMS + 1, max(LENGTHS), 0.2
-        _core.attend_slots(address(out), *given, last_rows_only=last_rows_only, threads=threads)
+        at(threads).attend_slots(address(out), *given, last_rows_only=last_rows_only)
 
     check(compute, torch.empty(ITEMS if last_rows_only else TOKENS, WIDTH, dtype=dtype))
 
@@ -84,9 +90,7 @@ def test_an_item_longer_than_its_tables_is_an_error(table: str) -> None:
         {"bias": address(numbers), "reach": 32} if table == "bias" else {"rotary": address(numbers), "n_rotary": 32}
     )
     with pytest.raises(IndexError, match="an item of 33 tokens; its tables are for 32"):
-        _core.attend(
-            address(out), address(qkv), False, 1, 32, address(starts), 1, 1, positions=address(positions), **tables
-        )
+        at(1).attend(address(out), address(qkv), False, 1, 32, address(starts), 1, address(positions), **tables)
 
 
 def records(temperature: float) -> torch.Tensor:
@@ -105,8 +109,10 @@ def test_choice_of_tokens(temperature: float) -> None:
 
     def compute(out: torch.Tensor, threads: int) -> None:
         logits, tokens, finish = given.clone(), *torch.zeros(2, ITEMS, dtype=torch.int32)
-        _core.change_logits(
+        at(threads).change_logits(
+            out=address(logits),
             logits=address(logits),
+            bfloat16=False,
             n_runs=ITEMS,
             vocab=vocab,
             starts=address(starts),
@@ -122,12 +128,11 @@ def test_choice_of_tokens(temperature: float) -> None:
             rule_ids=0,
             n_rules=0,
             n_forced=0,
-            threads=threads,
         )
         assert (logits != given).sum() >= ITEMS * 5
         chosen = address(tokens), address(out), address(finish), address(last)
         runs = address(starts), address(slots), address(made), address(params), address(eos), 1
-        _core.sample(*chosen, address(logits), False, ITEMS, vocab, *runs, threads)
+        at(threads).sample(*chosen, address(logits), False, ITEMS, vocab, *runs)
         found.append(tokens.tolist())
 
     found: list[list[int]] = []

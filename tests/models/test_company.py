@@ -22,11 +22,11 @@ from sentence_files import write, write_modules
 from sparse_encoders import SPARSE_FAMILIES, write_sparse_encoder
 
 from fastqps import Engine
-from fastqps.architectures.heads import _ACTIVATIONS, Projection
 from fastqps.devices import make_runner
 from fastqps.models import load_card
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.ops.cpu.matrix import multiplies
+from fastqps.ops.rows import HEAD_FUNCTIONS
 
 pytestmark = pytest.mark.compute
 
@@ -122,15 +122,15 @@ def test_decoders(tmp_path: Path, kind: str, width: int, how: str) -> None:
     assert differing_prompts(tmp_path, how) == []
 
 
-@pytest.mark.parametrize("activation", _ACTIVATIONS)
+@pytest.mark.parametrize("activation", HEAD_FUNCTIONS)
 @pytest.mark.parametrize("inputs", HEADS)
 def test_heads(inputs: int, activation: str) -> None:
     for outputs in (1, 3, 30, 100, inputs):
         weight, bias, x = torch.randn(outputs, inputs), torch.randn(outputs), torch.randn(40, inputs)
-        head = Projection(CpuEncoderOps(torch.float32).projection(weight * inputs**-0.5, bias), activation)
+        head = CpuEncoderOps(torch.float32).projection(weight * inputs**-0.5, bias, activation)
         beside = head(x)
         torch.testing.assert_close(
-            beside, _ACTIVATIONS[activation](torch.nn.functional.linear(x, weight * inputs**-0.5, bias))
+            beside, HEAD_FUNCTIONS[activation](torch.nn.functional.linear(x, weight * inputs**-0.5, bias))
         )
         for n in (1, 2, 3, 9, 17):
             for first in (0, 5, 40 - n):

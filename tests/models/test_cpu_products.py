@@ -14,6 +14,7 @@ from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
 from fastqps.ops.cpu.matrix import CpuMatrix
 from fastqps.ops.cpu.ops import CpuActivated
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import quantise_weight
 from fastqps.ops.interface import Rows
 from fastqps.ops.rows import FUNCTIONS, kind_of
@@ -56,13 +57,13 @@ def test_a_product_is_that_of_the_rounded_numbers(
         torch.randn(outputs, inputs) / inputs**0.5,
         torch.randn(outputs),
     )
-    linear = CpuMatrix(weight, bias, dtype, int8)
+    linear = CpuMatrix(weight, bias, dtype, int8, Tape())
     want = product(x, weight, int8) + bias
     close(linear(Rows(x)), want, dtype)
     residual = torch.randn(rows, outputs).to(dtype)
     sums = want + residual.float()
     close(linear.add_residual(Rows(x), residual), sums, dtype)
-    close(CpuMatrix(weight, None, dtype, int8)(Rows(x)), want - bias, dtype)
+    close(CpuMatrix(weight, None, dtype, int8, Tape())(Rows(x)), want - bias, dtype)
 
 
 @TYPES
@@ -71,19 +72,19 @@ def test_a_product_is_that_of_the_rounded_numbers(
 def test_activations_follow_the_product(outputs: int, activation: str, dtype: torch.dtype, int8: bool) -> None:
     torch.manual_seed(3)
     x, weight, bias = 3 * torch.randn(50, 64).to(dtype), torch.randn(outputs, 64) / 8, torch.randn(outputs)
-    linear = CpuMatrix(weight, bias, dtype, int8)
+    linear = CpuMatrix(weight, bias, dtype, int8, Tape())
     want = product(x, weight, int8) + bias
     gate, up = want.chunk(2, 1)
     function = FUNCTIONS[kind_of(activation)]
-    close(CpuActivated(linear, activation, False)(Rows(x), linear).tensor, function(want), dtype)
-    close(CpuActivated(linear, activation, True)(Rows(x), linear).tensor, function(gate) * up, dtype)
+    close(CpuActivated(linear, activation, False, Tape())(Rows(x), linear).tensor, function(want), dtype)
+    close(CpuActivated(linear, activation, True, Tape())(Rows(x), linear).tensor, function(gate) * up, dtype)
 
 
 def test_a_checkpoint_in_fp8_is_dequantised() -> None:
     x, weight = torch.randn(5, 32), quantise_weight(torch.randn(16, 32))
     assert torch.equal(
-        CpuMatrix(weight, None, torch.float32, True)(Rows(x)),
-        CpuMatrix(weight.dequantised(), None, torch.float32, True)(Rows(x)),
+        CpuMatrix(weight, None, torch.float32, True, Tape())(Rows(x)),
+        CpuMatrix(weight.dequantised(), None, torch.float32, True, Tape())(Rows(x)),
     )
 
 
@@ -92,23 +93,23 @@ def test_a_checkpoint_in_fp8_is_dequantised() -> None:
 def test_neither_company_nor_threads_change_a_row(rows: int, dtype: torch.dtype, int8: bool) -> None:
     torch.manual_seed(rows)
     x, weight = torch.randn(rows, 384).to(dtype), torch.randn(1536, 384)
-    linear, before, found = CpuMatrix(weight, None, dtype, int8), torch.get_num_threads(), []
+    linear, before, found = CpuMatrix(weight, None, dtype, int8, Tape()), torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 8):
             torch.set_num_threads(threads)
-            found.append(CpuActivated(linear, "gelu", True)(Rows(x), linear).tensor)
+            found.append(CpuActivated(linear, "gelu", True, Tape())(Rows(x), linear).tensor)
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(found[0], other) for other in found[1:])
     for row in (0, rows // 2, rows - 1):
-        alone = CpuActivated(linear, "gelu", True)(Rows(x[row : row + 1].clone()), linear).tensor
+        alone = CpuActivated(linear, "gelu", True, Tape())(Rows(x[row : row + 1].clone()), linear).tensor
         assert torch.equal(alone[0], found[0][row])
 
 
 def test_a_weight_with_nan_answers_nan() -> None:
     weight = torch.randn(16, 16)
     weight[3, 5] = torch.nan
-    out = CpuMatrix(weight, None, torch.float32, True)(Rows(torch.randn(2, 16)))
+    out = CpuMatrix(weight, None, torch.float32, True, Tape())(Rows(torch.randn(2, 16)))
     assert out[:, 3].isnan().all() and out.isnan().sum() == 2
 
 
@@ -124,9 +125,9 @@ def test_products_that_are_none() -> None:
     x = torch.zeros(1, 24)
     matrix = _core.Matrix(x.data_ptr(), 0, 1, 24, False)
     with pytest.raises(ValueError, match="a weight of bf16 multiplies rows of bf16"):
-        matrix.multiply(x.data_ptr(), x.data_ptr(), False, 1, 1)
+        matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), False, 1)
     with pytest.raises(ValueError, match="half of 1 gated outputs is no multiple of 16"):
-        matrix.multiply(x.data_ptr(), x.data_ptr(), True, 1, 1, gated=True)
+        matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1, gated=True)
 
 
 def test_a_gpu_refuses_it() -> None:

@@ -90,8 +90,8 @@ def test_the_cpu_reads_no_token_outside_of_a_decoders_table(token_id: int) -> No
     table, out = torch.randn(7, 64), torch.empty(2, 64)
     ids, zeros = torch.tensor([6, -1], dtype=torch.int32), torch.zeros(2, dtype=torch.int32)
     given = [ids.data_ptr(), zeros.data_ptr(), zeros.data_ptr(), table.data_ptr(), 7, 64]
-    _core.embed_tokens(out.data_ptr(), False, 2, *given)
+    _core.Program.at_once(1).embed_tokens(out.data_ptr(), False, 2, *given)
     assert torch.equal(out, table[[6, 0]])
     ids[1] = token_id
     with pytest.raises(IndexError, match=f"token id {token_id} at row 1"):
-        _core.embed_tokens(out.data_ptr(), False, 2, *given)
+        _core.Program.at_once(1).embed_tokens(out.data_ptr(), False, 2, *given)

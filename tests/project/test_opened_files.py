@@ -44,6 +44,7 @@ OTHERS = {
     ("models/cards.py", "default_input_limit"): "Checkpoint.open",
     ("models/checkpoint.py", "of"): "Checkpoint.open",
     ("process/startup.py", "process_start_s"): "/proc",
+    ("supervisor/listener.py", "_alone"): "a directory, to lock it",
     ("supervisor/gpu/mps.py", "_why"): "a log in a folder of this server's own",
     ("supervisor/outcome.py", "_is_there"): "/dev/tty",
     ("supervisor/run_directory.py", "__init__"): "a lock in a folder of this server's own",

@@ -14,8 +14,10 @@ import stat
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -30,7 +32,7 @@ from fastqps.cli import main
 from fastqps.errors import NO_MODEL, OK, USAGE, CallError, ConfigError
 from fastqps.models import load_card
 from fastqps.supervisor import plan
-from fastqps.supervisor.listener import address, bind, listen, refuse_new
+from fastqps.supervisor.listener import UnixSocket, address, bind, listen, refuse_new
 from fastqps.telemetry.capacity import Capacity, read_capacity
 
 LONG = "word " * 250
@@ -216,6 +218,36 @@ def test_unix_socket(tmp_path: Path) -> None:
         assert refusal() == "this user may not create files in that directory"
     port = f"unix:{tmp_path}/none/socket"
     assert refusal() == "this user may not create files in that directory"
+
+
+def test_of_servers_that_take_one_path_at_once_one_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have looked, and nobody listened, before either does. A killed server has left its file, besides."""
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    ours = [bind("", f"unix:{path}", "--port") for _ in range(2)]
+    both_have_looked = threading.Barrier(2)
+    check = UnixSocket.check
+
+    def check_together(self: UnixSocket) -> None:
+        check(self)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_have_looked.wait(timeout=0.5)
+
+    def try_to_listen(sock: socket.socket) -> str:
+        try:
+            listen(sock, "--port")
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    monkeypatch.setattr(UnixSocket, "check", check_together)
+    with ThreadPoolExecutor(2) as pool:
+        found = sorted(pool.map(try_to_listen, ours))
+    assert found == ["", f"--port unix:{path}: another server listens there; choose another path"]
+    for sock in ours:
+        sock.close()
+    assert not path.exists()
 
 
 def test_admin_port_taken_between_bind_and_listen(

@@ -160,8 +160,8 @@ PYBIND11_MODULE(_core, m) {
   fastqps::bind::register_decode(m);
   fastqps::bind::register_sim(m);
   fastqps::bind::register_cuda(m);
-  fastqps::bind::register_cpu_ops(m);
-  fastqps::bind::register_cpu_decode(m);
+  fastqps::bind::register_cpu(m);
+  fastqps::bind::register_program(m);
   fastqps::bind::register_text(m);
   fastqps::bind::register_trace(m);
 }

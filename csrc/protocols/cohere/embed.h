@@ -25,17 +25,15 @@ inline constexpr EmbeddingForm kEmbeddingForms[] = {{"float", DType::kFloat32}, 
 // texts.
 class EmbedTextsReader final : public TeiJsonReader {
  public:
-  EmbedTextsReader(service::ModelRoutes& routes, u32 items_max) : TeiJsonReader(routes, items_max), routes_(routes) {}
+  EmbedTextsReader(service::ModelRoutes& routes, u32 items_max)
+      : TeiJsonReader(routes, items_max, kCohereOptions), routes_(routes) {}
 
   u32 items() const override { return u32(texts_.size()); }
   FieldError item(u32 index, RequestView& view) override {
     view = options_.base;
     view.input = Input::kText;
     view.text = texts_[index];
-    FieldError error = requests_.embed(options_.text, view, item_reason_);
-    if (error.fault == FieldFault::kEmpty) error.field = "texts";
-    if (error && error.field == std::string_view("truncation_direction")) error.field = "truncate";
-    return error;
+    return requests_.embed(options_.text, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 
@@ -44,7 +42,6 @@ class EmbedTextsReader final : public TeiJsonReader {
     given_ = false;
     texts_.clear();
     head_ = {};
-    options_.base.output.timings = false;  // no headers say them
     purpose_ = nullptr;
     tokens_ = 0;
   }
@@ -91,12 +88,9 @@ class EmbedTextsReader final : public TeiJsonReader {
   FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
     if (!given_) return {"texts", "must be given"};
     if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
-    const i32 route = requests_.embedding(options_.text.model);
+    const i32 route = requests_.find({Task::kEmbed}, options_.text.model);
     if (route >= 0 && purpose_) options_.text.prompt_name = prompt_for(*purpose_, routes_.setup(u32(route)).card);
-    const u32 tokens = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
-    if (tokens_ && tokens_ < tokens)
-      return {"max_tokens",
-              reason.print("%u, must be at least %u: texts are cut at the model's own limit alone", tokens_, tokens)};
+    if (const FieldError error = requests_.check_tokens("max_tokens", tokens_, route, reason)) return error;
     head_.begin(info, made_++);
     context_ = head_.bytes();
     RankContext::append(context_, true, texts_);

@@ -18,6 +18,9 @@ extern const service::AnswerWriter& kTokenVectorsJsonWriter;
 extern const service::AnswerWriter& kSimilarityWriter;
 // [{"score", "label"}, …], or of a batch an array of those.
 extern const service::AnswerWriter& kPredictJsonWriter;
+// [{"entity_group", "score", "word", "start", "end"}, …], or of a batch an array of those. Of single tokens, "entity"
+// is in the place of "entity_group". Its context is an EntitiesHead, and a RankContext of the texts.
+extern const service::AnswerWriter& kEntitiesWriter;
 // [{"index", "text", "score"}, …]. Its context is a RankContext.
 extern const service::AnswerWriter& kRerankJsonWriter;
 
@@ -25,7 +28,7 @@ extern const service::AnswerWriter& kRerankJsonWriter;
 class DefaultReader final : public ChoosingReader {
  public:
   struct Choices {
-    const JsonFormat embed, sparse, similarity, predict, rerank;
+    const JsonFormat embed, sparse, similarity, predict, entities, rerank;
   };
   DefaultReader(service::ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
 
@@ -33,6 +36,7 @@ class DefaultReader final : public ChoosingReader {
   const JsonFormat& choose(const JsonObject& body) override {
     const i32 route = routes_.find({});
     if (route >= 0 && routes_[u32(route)].task == Task::kEmbedSparse) return choices_.sparse;
+    if (route >= 0 && routes_[u32(route)].task == Task::kClassifyTokens) return choices_.entities;
     if (route < 0 || routes_[u32(route)].task != Task::kClassify) {
       JsonValue inputs;
       return !body["inputs"].get(inputs) && inputs.is_object() ? choices_.similarity : choices_.embed;

@@ -40,7 +40,7 @@ class InstancesReader final : public JsonReader {
     const Instance& instance = instances_[current_];
     if (index >= instance.first && index < instance.first + instance.items)
       return one_.item(index - instance.first, view);
-    current_ = 0;
+    if (index < instance.first) current_ = 0;
     while (index >= instances_[current_].first + instances_[current_].items) current_++;
     const FieldError error = read_one(instances_[current_].value, reason_);
     return error ? error : one_.item(index - instances_[current_].first, view);

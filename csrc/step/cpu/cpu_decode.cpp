@@ -58,6 +58,7 @@ void sample(const Draw& job, u32 threads) {
   team_ranges(team_for(threads, job.n_runs * row, kThreadBytesMin), job.n_runs, [&](u32 first, u32 end) {
     Draw part = job;
     part.logits = (const char*)job.logits + first * row, part.starts += first, part.made += first;
+    if (part.changed) part.changed += u64(first) * job.vocab;
     part.tokens += first, part.logprobs += first, part.finish += first, part.n_runs = end - first;
     chosen_kernels().sample(part, scratch(scratch_floats(part)));
   });

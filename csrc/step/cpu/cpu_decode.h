@@ -81,6 +81,9 @@ struct Draw {
   i32* last_token;  // by cache slot
   u32 n_runs, vocab, n_eos;
   Number number;  // of logits
+  // null, or [n_runs, vocab]: the logits of the runs whose sequences have options for them, or of all runs
+  const float* changed = nullptr;
+  bool all_changed = false;
 };
 void sample(const Draw& job, u32 threads);
 

@@ -264,23 +264,33 @@ inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, 
   return draw_from_likeliest(logits, n, temperature, top_p, top_k < kCandidates ? top_k : kCandidates, u);
 }
 
+// Draws for run `r` from its logits.
+template <class T>
+inline void sample_run(const Draw& job, u32 r, const T* logits, float* scratch) {
+  const i32 slot = job.kv_slots[job.starts[r]];
+  const i32* params = job.params + u64(slot) * kAdmittedWords;
+  const Top top = top_logit(logits, job.vocab);
+  const i32 token = choose(logits, job.vocab, top, params, job.made[r], scratch);
+  const bool eos = !(u32(params[kParamFlags]) & kParamIgnoreEos) && contains(job.eos_ids, job.n_eos, token);
+  const bool stop = eos || contains(params + kParam<&Sampling::stop_ids>, IdList::kMax, token);
+  const bool full = i64(job.made[r]) + 1 >= i64(params[kParam<&Sampling::max_tokens>]);
+  job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
+  job.tokens[r] = job.last_token[slot] = token;
+  const bool finite = load_one(logits + token) < __builtin_inff();  // false of NaN, too
+  job.logprobs[r] = !finite ? __builtin_nanf("")
+                    : u32(params[kParamFlags]) & kParamLogprobs
+                        ? log_probability(scratch, logits, job.vocab, top.logit, token)
+                        : 0.0f;
+}
+
 template <class T>
 inline void sample_runs(const Draw& job, float* scratch) {
   for (u32 r = 0; r < job.n_runs; r++) {
-    const i32 slot = job.kv_slots[job.starts[r]];
-    const i32* params = job.params + u64(slot) * kAdmittedWords;
-    const T* logits = (const T*)job.logits + u64(r) * job.vocab;
-    const Top top = top_logit(logits, job.vocab);
-    const i32 token = choose(logits, job.vocab, top, params, job.made[r], scratch);
-    const bool eos = !(u32(params[kParamFlags]) & kParamIgnoreEos) && contains(job.eos_ids, job.n_eos, token);
-    const bool stop = eos || contains(params + kParam<&Sampling::stop_ids>, IdList::kMax, token);
-    const bool full = i64(job.made[r]) + 1 >= i64(params[kParam<&Sampling::max_tokens>]);
-    job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
-    job.tokens[r] = job.last_token[slot] = token;
-    const bool finite = load_one(logits + token) < __builtin_inff();  // false of NaN, too
-    job.logprobs[r] = !finite ? __builtin_nanf("")
-                      : u32(params[kParamFlags]) & kParamLogprobs
-                          ? log_probability(scratch, logits, job.vocab, top.logit, token)
-                          : 0.0f;
+    const i32* params = job.params + u64(job.kv_slots[job.starts[r]]) * kAdmittedWords;
+    const u64 at = u64(r) * job.vocab;
+    if (job.changed && (job.all_changed || u32(params[kParamFlags]) & kParamLogitOptions))
+      sample_run(job, r, job.changed + at, scratch);
+    else
+      sample_run(job, r, (const T*)job.logits + at, scratch);
   }
 }

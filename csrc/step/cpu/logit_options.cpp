@@ -31,8 +31,6 @@ const i32* params_of(const i32* params, const i32* starts, const i32* kv_slots, 
   return params + u64(kv_slots[starts[run]]) * kAdmittedWords;
 }
 
-bool has_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
-
 // Makes every token of the sequence less likely, once each: it reads all logits before it writes one.
 void penalise(Row& row, float penalty) {
   float* found = scratch(row.length);
@@ -74,8 +72,20 @@ void apply_rules(Row& row, const LogitRules& rules, i32 made, bool forced) {
   }
 }
 
+// The run's row of `out`, with its logits.
+float* floats_of(const LogitChanges& job, u32 run) {
+  const u64 at = u64(run) * job.vocab;
+  float* row = job.out + at;
+  if (job.number == Number::kBfloat16)
+    std::transform((const u16*)job.logits + at, (const u16*)job.logits + at + job.vocab, row,
+                   [](u16 x) { return std::bit_cast<float>(u32(x) << 16); });
+  else if (job.out != job.logits)
+    std::copy_n((const float*)job.logits + at, job.vocab, row);
+  return row;
+}
+
 void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made) {
-  const bool own = has_options(params);
+  const bool own = has_logit_options(params);
   const bool forced = job.rules.n_forced && i64(made) + 1 == i64(params[kParam<&Sampling::max_tokens>]);
   if (forced) {
     std::fill_n(row.logits, row.vocab, kNever);
@@ -90,22 +100,16 @@ void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made) 
 
 }  // namespace
 
-bool any_logit_options(const i32* starts, const i32* kv_slots, u32 n_runs, const i32* params) {
-  for (u32 run = 0; run < n_runs; run++)
-    if (has_options(params_of(params, starts, kv_slots, run))) return true;
-  return false;
-}
-
 void change_logits(const LogitChanges& job, u32 threads) {
   constexpr u64 kLogitsMin = 8 << 10;  // of a thread
   const auto changes = [&](u32 run) {
-    return job.rules.n_rules || has_options(params_of(job.params, job.starts, job.kv_slots, run));
+    return job.rules.n_rules || has_logit_options(params_of(job.params, job.starts, job.kv_slots, run));
   };
   const auto change = [&](u32 run) {
     const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
     const i32 last = job.starts[run + 1] - 1;
     const i32* tokens = job.history + u64(job.kv_slots[last]) * job.history_len;
-    Row row{job.logits + u64(run) * job.vocab, job.vocab, tokens, u32(job.positions[last]) + 1};
+    Row row{floats_of(job, run), job.vocab, tokens, u32(job.positions[last]) + 1};
     change_row(row, job, params, job.made[run]);
   };
   u64 changed = 0;

@@ -4,6 +4,7 @@
 // forces override earlier bans. The checkpoint's rules hold for every run; the other options are in its sequence's
 // parameters (decode_layout.h).
 #pragma once
+#include "step/cpu/cpu_ops.h"
 #include "step/decode/decode_layout.h"
 
 namespace fastqps::step {
@@ -29,7 +30,8 @@ struct LogitRules {
 };
 
 struct LogitChanges {
-  float* logits;         // [n_runs, vocab], changed in place
+  const void* logits;    // [n_runs, vocab]
+  float* out;            // [n_runs, vocab]: the rows of changed runs; may be `logits`
   const i32* starts;     // [n_runs + 1], rows
   const i32* kv_slots;   // by row, as positions
   const i32* positions;  // of the whole sequence: the prefix counts
@@ -39,10 +41,11 @@ struct LogitChanges {
   const i32* eos_ids;    // of the checkpoint
   LogitRules rules;
   u32 n_runs, vocab, history_len, n_eos;
+  Number number;  // of logits
 };
 
-// Whether any run of the step has options. Without options and rules, change_logits() changes nothing.
-bool any_logit_options(const i32* starts, const i32* kv_slots, u32 n_runs, const i32* params);
+// Whether a sequence with these parameters has options of its own. Without options and rules its logits stay.
+inline bool has_logit_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
 
 // Forbidden tokens get minus infinity. If all are forbidden, the first token is the only possible one.
 void change_logits(const LogitChanges& job, u32 threads);

@@ -2,9 +2,11 @@
 // what follows either against double precision. It needs nothing but the C++ library, so that it runs in an emulator,
 // too.
 #include <cstring>
+#include <stdexcept>
 
 #include "step/cpu/products/levels.h"
 #include "tests/step/cpu_arrays.h"
+#include "tests/step/emulated_tiles.h"
 
 using namespace fastqps;
 using namespace fastqps::step;
@@ -19,6 +21,13 @@ using Floats = std::vector<float>;
 constexpr std::pair<WeightType, Number> kTypes[] = {{WeightType::kInt8, Number::kFloat32},
                                                     {WeightType::kInt8, Number::kBfloat16},
                                                     {WeightType::kBf16, Number::kBfloat16}};
+
+// Those of this machine, and the tiles of AMX in any case: their own instructions run where the CPU has them alone.
+std::vector<const ProductLevel*> all_levels() {
+  std::vector<const ProductLevel*> levels = product_levels();
+  levels.insert(levels.begin(), &products_emulated::kLevel);
+  return levels;
+}
 
 struct Shape {
   u32 rows, outputs, inputs;
@@ -116,7 +125,7 @@ struct Prepared {
 
 void check_sums(Problem& problem, const Doubles& want, const Doubles& size) {
   CHECK_EQ(std::string(product_levels().back()->name), "baseline");
-  for (const ProductLevel* level : product_levels()) {
+  for (const ProductLevel* level : all_levels()) {
     Prepared prepared(problem, *level);
     Ints got(want.size(), 77);
     prepared.kernels.sums(prepared.job, got.data(), prepared.memory.data());
@@ -158,7 +167,7 @@ void check_product(Shape shape, WeightType type, Number number, Activation activ
         double(sums[r * padded_outputs(shape.outputs) + o]) * problem.row_scales[r] * problem.scales[o];
     return product + (with_bias ? problem.bias[o] : 0.0f);
   };
-  for (const ProductLevel* level : product_levels()) {
+  for (const ProductLevel* level : all_levels()) {
     Prepared prepared(problem, *level);
     Array out(number, size_t(shape.rows) * columns);
     prepared.job.activation = activation, prepared.job.gated = gated, prepared.job.out = out.data();
@@ -198,6 +207,48 @@ TEST(sums_are_exact_for_all_sizes_of_tiles) {
           const Doubles want = problem.sums(&size);
           check_sums(problem, want, size);
         }
+}
+
+// Plain loops in the order of a tile: 32 inputs at a time, even and odd ones apart.
+TEST(tiles_of_bf16_equal_plain_loops) {
+  for (const u32 rows : {1, 15, 16, 17, 33, 47, 48, 49})
+    for (const u32 outputs : {16, 48, 80})
+      for (const u32 inputs : {32, 70, 96}) {
+        Problem problem({rows, outputs, inputs}, WeightType::kBf16, Number::kBfloat16, rows);
+        Prepared prepared(problem, products_emulated::kLevel);
+        Floats got(size_t(rows) * outputs);
+        prepared.kernels.sums(prepared.job, got.data(), prepared.memory.data());
+        for (size_t r = 0; r < rows; r++)
+          for (size_t o = 0; o < outputs; o++) {
+            float sum = 0;
+            for (size_t step = 0; step < inputs; step += 32) {
+              float halves[2] = {0, 0};
+              for (size_t k = step; k < std::min<size_t>(step + 32, inputs); k++)
+                halves[k % 2] =
+                    std::fma(float(problem.x[r * inputs + k]), float(problem.weights[o * inputs + k]), halves[k % 2]);
+              sum += halves[0] + halves[1];
+            }
+            CHECK_EQ(got[r * outputs + o], sum);
+          }
+      }
+}
+
+TEST(tile_registers_are_released) {
+  if (std::string(product_levels().front()->name) != "amx")
+    std::puts("  AMX's own instructions are not tested: this machine has none, or its kernel refuses them");
+  using Tiles = products_emulated::Tiles;
+  Problem problem({49, 48, 64}, WeightType::kInt8, Number::kFloat32, 4);
+  Prepared prepared(problem, products_emulated::kLevel);
+  Floats out(49 * 48);
+  prepared.job.out = out.data();
+  prepared.multiply();
+  CHECK(!Tiles::configured);
+  try {
+    const products_emulated::Tiling<products_emulated::Int8Words> tiling(20);
+    CHECK(Tiles::configured);
+    throw std::runtime_error("in a step");
+  } catch (const std::runtime_error&) {}
+  CHECK(!Tiles::configured);
 }
 
 // Pairs of such products overflow 16 bits, and a row's sum of them nearly 31.
@@ -243,7 +294,7 @@ TEST(activations_of_large_numbers) {
       problem.scales[o] = 0;
       problem.bias[o] = (o % 2 ? -1.0f : 1.0f) * std::pow(10.0f, float(o / 2) - 2);
     }
-    for (const ProductLevel* level : product_levels()) {
+    for (const ProductLevel* level : all_levels()) {
       Prepared prepared(problem, *level);
       Floats out(16);
       prepared.job.activation = activation, prepared.job.out = out.data();
@@ -260,7 +311,7 @@ TEST(a_row_is_the_same_in_any_company) {
   for (const auto& [type, number] : kTypes)
     for (const bool gated : {false, true}) {
       Problem problem({61, 160, 80}, type, number, 5);
-      for (const ProductLevel* level : product_levels()) {
+      for (const ProductLevel* level : all_levels()) {
         Prepared prepared(problem, *level);
         const u32 columns = gated ? 80 : 160;
         Array together(number, 61 * columns), alone(number, columns);
@@ -287,7 +338,7 @@ TEST(zeros_and_numbers_that_are_none_stay_in_their_rows) {
     for (size_t k = 0; k < 30; k++) problem.x.set(k, 0.0f);
     problem.x.set(1 * 30 + 7, NAN);
     problem.x.set(2 * 30 + 9, INFINITY);
-    for (const ProductLevel* level : product_levels()) {
+    for (const ProductLevel* level : all_levels()) {
       Prepared prepared(problem, *level);
       Array out(number, 64);
       prepared.job.out = out.data();

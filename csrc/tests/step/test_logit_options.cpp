@@ -35,7 +35,6 @@ struct Step {
 
   std::vector<Floats> changed() const {
     const u32 n = n_runs(), length = 64;
-    bool own = false;
     Ints starts{0}, kv_slots, positions, params(n * kAdmittedWords), history(n * length, -7);
     for (u32 run = 0; run < n; run++) {
       const u32 slot = n - 1 - run;  // the last row of a run counts: some have two
@@ -49,16 +48,15 @@ struct Step {
       Sampling sampling = options[run];
       sampling.max_tokens = 100;
       fill_params(record, slot, sampling, kLogprobs, 0);
-      const bool flagged = u32(record[kParamFlags]) & kParamLogitOptions;
-      own |= flagged;
+      const bool flagged = has_logit_options(record);
       each_param([&](const auto& row, u32 word) {
         if (!flagged && row.is(kChangesLogits)) record[word] = 3;  // without the flag these words mean nothing
       });
     }
     Floats all;
     for (const Floats& row : logits) all.insert(all.end(), row.begin(), row.end());
-    CHECK_EQ(any_logit_options(starts.data(), kv_slots.data(), n, params.data()), own);
     change_logits({.logits = all.data(),
+                   .out = all.data(),
                    .starts = starts.data(),
                    .kv_slots = kv_slots.data(),
                    .positions = positions.data(),
@@ -70,7 +68,8 @@ struct Step {
                    .n_runs = n,
                    .vocab = kVocab,
                    .history_len = length,
-                   .n_eos = u32(eos_ids.size())},
+                   .n_eos = u32(eos_ids.size()),
+                   .number = Number::kFloat32},
                   1);
     std::vector<Floats> found;
     for (u32 run = 0; run < n; run++) found.emplace_back(all.begin() + run * kVocab, all.begin() + (run + 1) * kVocab);

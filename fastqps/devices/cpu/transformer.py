@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from fastqps._core import set_team_cores
 from fastqps.architectures.packed import PackedModel
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
@@ -13,6 +14,7 @@ from fastqps.models.card import ModelCard
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.ops.cpu.matrix import multiplies
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
@@ -34,39 +36,50 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-def choose_precision(place: Place, dtype: torch.dtype) -> Precision:
-    """Resolves ``auto``: int8, where the kernels for it are faster than torch's products in ``dtype``."""
+def choose_precision(place: Place) -> Precision:
+    """Resolves ``auto``: int8, where the kernels for it are faster than those for bf16 and fp32."""
     if place.quantization not in QUANTIZATIONS:
         raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
     if place.quantization != "auto":
         return Precision(place.quantization)
-    flags = machine.cpu_flags()
-    if "avx2" not in flags:
+    if "avx2" not in machine.cpu_flags():
         say("quantization auto: none, since int8 needs AVX2 to be faster")
-        return Precision("none")
-    if "amx_bf16" in flags and dtype == torch.bfloat16:
-        say("quantization auto: none, since this CPU has AMX for bfloat16 and int8 does not use it")
         return Precision("none")
     return Precision("int8")
 
 
-def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
-    """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
+def _set_threads(place: Place) -> None:
     if place.threads:
         torch.set_num_threads(place.threads)
+    set_team_cores(machine.usable_cores())
+
+
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
+    """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
+    _set_threads(place)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
-    model = PackedModel(card, CpuEncoderOps(dtype, precision))
+    precision = choose_precision(place)
+    ops = CpuEncoderOps(dtype, precision)
+    runner = EncoderRunner(PackedModel(card, ops), max_items, max_tokens)
     precision.conclude()
-    return EncoderRunner(model, max_items, max_tokens)
+    say_torch_calls(ops.tape)
+    return runner
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
-    if place.threads:
-        torch.set_num_threads(place.threads)
+    _set_threads(place)
     dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place, dtype)
-    runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
+    precision = choose_precision(place)
+    ops = CpuDecodeOps(dtype, precision)
+    runner = DecoderRunner.load(card, ops, slots, max_tokens)
     precision.conclude()
+    say_torch_calls(ops.tape)
     return runner
+
+
+def say_torch_calls(tape: Tape) -> None:
+    """Logs which operations of a step are torch's: each takes Python's lock, and copies what it computes."""
+    if tape.torch_calls:
+        calls = ", ".join(f"{n} {what}" for what, n in sorted(tape.torch_calls.items()))
+        say(f"each step calls torch {tape.torch_calls.total()} times: {calls}")

@@ -23,9 +23,9 @@ ERROR = fields(
     "error",
     error=fields("message type param code", message=STRING, type=STRING, param=optional(STRING), code=optional(STRING)),
 )
-_INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
+INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
 _USAGE = fields("prompt_tokens total_tokens", prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT)
-_IGNORED: dict[str, Json] = {
+IGNORED: dict[str, Json] = {
     name: {"description": "Changes nothing: the response names it in Fastqps-Ignored."}
     for name in ("service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key")
 }
@@ -34,12 +34,12 @@ _OPTIONS = {
     "user": optional(STRING),
     "truncate": optional(BOOL),
     **CALL_OPTIONS,
-    **_IGNORED,
+    **IGNORED,
 }
 
 _EMBEDDINGS = only(
     "input",
-    input=_INPUT,
+    input=INPUT,
     encoding_format={"enum": ["float", "base64", None]},
     dimensions=optional(ONE_OR_MORE),
     output_dtype={"enum": ["float", "int8", "uint8", "binary", "ubinary"]},
@@ -65,7 +65,7 @@ _EMBEDDED = fields(
 
 _COMPLETIONS = only(
     "prompt",
-    prompt=_INPUT,
+    prompt=INPUT,
     **GENERATE_OPTIONS,
     logprobs=optional({"enum": [0, 1]}),
     stream=optional(BOOL),

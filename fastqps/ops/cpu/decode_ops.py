@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from fastqps import _core
 from fastqps.kernels.layers import Attention
-from fastqps.ops.cpu.linear import is_bf16
 from fastqps.ops.cpu.ops import CpuOps
+from fastqps.ops.cpu.rows import is_bf16
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.step import address
 
@@ -16,12 +15,13 @@ class CpuDecodeOps(CpuOps):
     """Keeps nothing of a sequence: that is in the ``DecodeState``."""
 
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        _core.admit(address(state.params), address(step.admitted), len(step.admitted))
-        out = table.new_empty(step.n_tokens, table.shape[1])
-        _core.embed_tokens(
+        tape, n_tokens = self.tape, self.tape.tokens(step.token_ids)
+        tape.program.admit(address(state.params), address(step.admitted), tape.admitted(step.admitted))
+        out = tape.empty(n_tokens, step.n_tokens, table.shape[1], table.dtype)
+        tape.program.embed_tokens(
             address(out),
             is_bf16(table),
-            step.n_tokens,
+            n_tokens,
             ids=address(step.token_ids),
             kv_slots=address(step.kv_slots),
             last_token=address(state.last_token),
@@ -44,8 +44,13 @@ class CpuDecodeOps(CpuOps):
         last_rows: bool,
     ) -> torch.Tensor:
         a, size = attention, attention.size(qkv)
-        out = qkv.new_empty(step.n_runs if last_rows else step.n_tokens, a.heads * size)
-        _core.attend_slots(
+        tape, n_runs = self.tape, self.tape.items(step.starts)
+        out = (
+            tape.empty(n_runs, step.n_runs, a.heads * size, qkv.dtype)
+            if last_rows
+            else tape.beside(qkv, a.heads * size)
+        )
+        tape.program.attend_slots(
             address(out),
             address(qkv),
             address(cache),
@@ -54,7 +59,7 @@ class CpuDecodeOps(CpuOps):
             a.kv_heads,
             size,
             starts=address(step.starts),
-            n_runs=step.n_runs,
+            n_runs=n_runs,
             positions=address(step.positions),
             kv_slots=address(step.kv_slots),
             n_slots=cache.shape[1],
@@ -67,22 +72,25 @@ class CpuDecodeOps(CpuOps):
             k_norm=address(a.k_norm),
             eps=a.eps,
             last_rows_only=last_rows,
-            threads=torch.get_num_threads(),
         )
         return out
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
-        return x[step.starts[1:] - 1] if step.n_runs < step.n_tokens else x
+        return self.pick(x, "lasttoken", step.starts)
 
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        rules, runs = state.rules, (address(step.starts), address(step.kv_slots), step.n_runs, address(state.params))
-        if not len(rules.table) and not _core.any_logit_options(*runs):
-            return logits
-        x = logits.float()  # also of bfloat16, in which a small penalty would be lost
-        _core.change_logits(
-            logits=address(x),
-            n_runs=step.n_runs,
-            vocab=x.shape[1],
+        """→ float32 [S, vocabulary]: the rows that options or ``state.rules`` change, in place of float32 ``logits``.
+
+        In bfloat16 a small penalty would be lost.
+        """
+        tape, rules, vocab = self.tape, state.rules, logits.shape[1]
+        changed = tape.beside(logits, vocab, torch.float32) if is_bf16(logits) else logits
+        tape.program.change_logits(
+            out=address(changed),
+            logits=address(logits),
+            bfloat16=is_bf16(logits),
+            n_runs=tape.items(step.starts),
+            vocab=vocab,
             starts=address(step.starts),
             kv_slots=address(step.kv_slots),
             positions=address(step.positions),
@@ -96,19 +104,19 @@ class CpuDecodeOps(CpuOps):
             rule_ids=address(rules.ids),
             n_rules=len(rules.table),
             n_forced=rules.n_forced,
-            threads=torch.get_num_threads(),
         )
-        return x
+        return changed
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
-        _core.sample(
+        changed = self.change_logits(logits, step, state)
+        self.tape.program.sample(
             tokens=address(step.tokens),
             logprobs=address(step.logprobs),
             finish=address(step.finish),
             last_token=address(state.last_token),
             logits=address(logits),
             bfloat16=is_bf16(logits),
-            n_runs=step.n_runs,
+            n_runs=self.tape.items(step.starts),
             vocab=logits.shape[1],
             starts=address(step.starts),
             kv_slots=address(step.kv_slots),
@@ -116,5 +124,6 @@ class CpuDecodeOps(CpuOps):
             params=address(state.params),
             eos_ids=address(state.eos_ids),
             n_eos=len(state.eos_ids),
-            threads=torch.get_num_threads(),
+            changed=address(changed),
+            all_changed=len(state.rules.table) > 0,
         )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.nn import functional as F
 
-from fastqps import _core
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.ops.cpu.linear import is_bf16
 from fastqps.ops.cpu.ops import CpuOps
+from fastqps.ops.cpu.rows import is_bf16, rows_for
 from fastqps.ops.cpu.strips import Strips
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
 
 _COLUMNS = 16  # of a head are padded to multiples of this
@@ -22,16 +21,16 @@ _COLUMNS = 16  # of a head are padded to multiples of this
 class CpuEmbedding:
     """The sum of each token's rows in tables of words and, where there are such, of positions and types; its norm."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, tape: Tape) -> None:
+        self._tables, self._tape = tables, tape
 
     def __call__(self, step: Step, reader: Reader | None) -> tuple[Rows, Step]:
-        tables = self._tables
-        out = tables.words.new_empty(len(step.ids), tables.words.shape[1])
-        _core.embed(
+        tables, tape, n_tokens = self._tables, self._tape, self._tape.tokens(step.ids)
+        out = tape.empty(n_tokens, len(step.ids), tables.words.shape[1], tables.words.dtype)
+        tape.program.embed(
             address(out),
             is_bf16(out),
-            len(step.ids),
+            n_tokens,
             ids=address(step.ids),
             positions=address(step.positions),
             types=address(step.types),
@@ -45,17 +44,8 @@ class CpuEmbedding:
             bias=address(tables.bias),
             width=out.shape[1],
             eps=tables.eps,
-            threads=torch.get_num_threads(),
         )
-        return rows_for(out, reader), step
-
-
-def _last_rows(step: Step, skipped: int | None) -> torch.Tensor:
-    """The last token of each item that is not ``skipped``; its first one where all are."""
-    rows = step.starts[1:] - 1
-    while skipped is not None and (again := (step.ids[rows] == skipped) & (rows > step.starts[:-1])).any():
-        rows = rows - again.int()
-    return rows
+        return rows_for(tape, out, reader), step
 
 
 def _rows(table: torch.Tensor | None) -> int:
@@ -71,21 +61,20 @@ def _reach(bias: torch.Tensor | None, relative: torch.Tensor | None) -> int:
 class CpuEncoderOps(CpuOps):
     def embedding(self, tables: Tables) -> CpuEmbedding:
         """The step's ``positions`` have the offset in them."""
-        return CpuEmbedding(tables.kept(self.keep, self.dtype))
+        return CpuEmbedding(tables.kept(self.keep, self.dtype), self.tape)
 
     def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         a, size = attention, attention.size(qkv)
-        out = qkv.new_empty(qkv.shape[0], a.heads * size)
-        _core.attend(
+        out = self.tape.beside(qkv, a.heads * size)
+        self.tape.program.attend(
             address(out),
             address(qkv),
             is_bf16(qkv),
             a.heads,
             size,
             starts=address(step.starts),
-            n_items=len(step.starts) - 1,
+            n_items=self.tape.items(step.starts),
             positions=address(step.positions),
-            threads=torch.get_num_threads(),
             rotary=address(a.rotary),
             n_rotary=_rows(a.rotary),
             window=a.window,
@@ -109,21 +98,51 @@ class CpuEncoderOps(CpuOps):
             )  # two columns of a distance lie together
         return self.keep(padded.contiguous().flatten(3))
 
-    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+    def projection(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "identity"
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
         strips = Strips(weight.float().numpy(), None if bias is None else bias.float().numpy())
-        return lambda x: torch.from_numpy(strips(x.numpy(), torch.get_num_threads()))
+
+        def product(x: torch.Tensor) -> torch.Tensor:
+            tape = self.tape
+            out = tape.beside(x, strips.outputs)
+            strips.add_to(tape.program, address(out), address(x), tape.count(x), activation)
+            return out
+
+        return product
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
-        if mode == "cls":
-            return hidden[step.starts[:-1]].float()
-        if mode == "lasttoken":
-            return hidden[_last_rows(step, skipped)].float()
-        items, width = len(step.starts) - 1, hidden.shape[1]
-        out = torch.empty(items, width, dtype=torch.float32)
-        starts, threads = address(step.starts), torch.get_num_threads()
-        pooled = _core.maxima if mode == "max" else _core.means
-        pooled(address(out), address(hidden), is_bf16(hidden), width, starts, items, threads)
+        tape, width, by_token = self.tape, hidden.shape[1], mode == "tokens"
+        if by_token and not last and not is_bf16(hidden):
+            return hidden
+        n_items = tape.items(step.starts)
+        n_rows, rows = (tape.count(hidden), len(hidden)) if by_token else (n_items, len(step.starts) - 1)
+        answers = step.output if last else None
+        out = tape.empty(n_rows, rows, width, torch.float32) if answers is None else answers
+        source = address(out), answers is not None, address(hidden), is_bf16(hidden), width, address(step.starts)
+        if mode in ("mean", "max"):
+            tape.program.pool(*source, n_items, mode)
+        else:
+            last_id = -1 if skipped is None else skipped
+            tape.program.pick_rows(*source, n_rows, mode, address(step.ids), last_id)
         return out
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
-        return rows
+        if step.output is None:
+            return rows
+        self.tape.program.pick_rows(
+            address(step.output), True, address(rows), is_bf16(rows), rows.shape[1], 0, self.tape.count(rows), "tokens"
+        )
+        return step.output
+
+    def answer_by(
+        self,
+        what: str,
+        compute: Callable[..., torch.Tensor],
+        width: int,
+        rows: Sequence[torch.Tensor],
+        step: Step,
+    ) -> torch.Tensor:
+        out = self.tape.beside(rows[0], width)
+        self.tape.call_torch(what, lambda *x: [compute(*x)], [out], *rows)
+        return self.answer(out, step)

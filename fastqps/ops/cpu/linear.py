@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 
-from fastqps import _core
 from fastqps.kernels.results import Activation
+from fastqps.ops.cpu.rows import gate_halves, rows_for
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import Weight, plain
 from fastqps.ops.interface import Reader, Rows
-from fastqps.ops.rows import FUNCTIONS, kind_of, rows_for
-from fastqps.ops.step import address
+from fastqps.ops.rows import kind_of
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
 _SUMMED_AT_ONCE = 1024  # inputs: oneDNN sums more of them in parts if a product has one row, not if it has several
@@ -30,7 +33,8 @@ class CpuLinear:
 
     fp8 = False
 
-    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
+    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, tape: Tape) -> None:
+        self._outputs, self._tape = weight.shape[0], tape
         self._weight = torch.ops.mkldnn._reorder_linear_weight(plain(weight).to(dtype).contiguous(), _PACK_ROWS)
         self._bias = None if bias is None else bias.to(dtype)
 
@@ -39,51 +43,38 @@ class CpuLinear:
 
     def activated(self, x: Rows, kind: Activation, gated: bool = False) -> torch.Tensor:
         """The activation of the product; ``gated``, of its first half, times its second."""
-        return gate_halves(self(x), kind) if gated else self._fused(x, *_FUSED[kind])
-
-    def _fused(self, x: Rows, name: str, variant: str) -> torch.Tensor:
-        if self._alone(x):
-            return self._fused(Rows(_twice(x.tensor)), name, variant)[:1]
-        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.tensor, self._weight, self._bias, name, [], variant)
-        return out
+        return gate_halves(self._tape, self(x), kind) if gated else self._fused(x, *_FUSED[kind])
 
     def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         return self._with(x, residual, "add")
 
     def times(self, x: Rows, gate: torch.Tensor) -> torch.Tensor:
-        """The product times ``gate`` [rows, outputs], element by element."""
+        """The product times ``gate`` [rows, outputs], element by element, in its place."""
         return self._with(x, gate, "mul")
 
+    def _fused(self, x: Rows, name: str, variant: str) -> torch.Tensor:
+        product = torch.ops.mkldnn._linear_pointwise
+        out = self._tape.beside(x.tensor, self._outputs)
+        return self._call(lambda x: product(x, self._weight, self._bias, name, [], variant), out, x.tensor)
+
     def _with(self, x: Rows, other: torch.Tensor, how: str) -> torch.Tensor:
-        if self._alone(x):
-            return self._with(Rows(_twice(x.tensor)), _twice(other), how)[:1]
-        binary = torch.ops.mkldnn._linear_pointwise.binary
-        out: torch.Tensor = binary(x.tensor, other, self._weight, self._bias, how)
+        product = torch.ops.mkldnn._linear_pointwise.binary
+        return self._call(lambda x, other: product(x, other, self._weight, self._bias, how), other, x.tensor, other)
+
+    def _call(self, product: Callable[..., torch.Tensor], out: torch.Tensor, *x: torch.Tensor) -> torch.Tensor:
+        self._tape.call_torch(f"matrix products in {_name(out)}", partial(_as_in_company, product), [out], *x)
         return out
 
-    @staticmethod
-    def _alone(x: Rows) -> bool:
-        """Whether to compute a single row as two, which takes no longer: its answer is the same as in company."""
-        return x.tensor.shape[0] == 1 and x.tensor.shape[1] > _SUMMED_AT_ONCE
+
+def _as_in_company(product: Callable[..., torch.Tensor], *x: torch.Tensor) -> list[torch.Tensor]:
+    """The product. A single row is computed as two, in equal time, where oneDNN would sum it in another order."""
+    if x[0].shape[0] != 1 or x[0].shape[1] <= _SUMMED_AT_ONCE:
+        return [product(*x)]
+    return [product(*(torch.cat((row, row)) for row in x))[:1]]  # faster than views, which oneDNN would copy
 
 
-def _twice(row: torch.Tensor) -> torch.Tensor:
-    return torch.cat((row, row))  # faster than a view, which oneDNN would copy
-
-
-def gate_halves(both: torch.Tensor, kind: Activation) -> torch.Tensor:
-    """The activation of the first half of each row, times the second half."""
-    if kind != "silu":
-        gate, up = both.chunk(2, 1)
-        return FUNCTIONS[kind](gate) * up
-    rows, inner = both.shape[0], both.shape[1] // 2
-    out = both.new_empty(rows, inner)
-    _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner, torch.get_num_threads())
-    return out
-
-
-def is_bf16(x: torch.Tensor) -> bool:
-    return x.dtype == torch.bfloat16
+def _name(x: torch.Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
 
 
 class CpuGated:
@@ -91,8 +82,8 @@ class CpuGated:
 
     fp8 = False
 
-    def __init__(self, gate: CpuLinear, up: CpuLinear, activation: str) -> None:
-        self._gate, self._up, self._kind = gate, up, kind_of(activation)
+    def __init__(self, gate: CpuLinear, up: CpuLinear, activation: str, tape: Tape) -> None:
+        self._gate, self._up, self._kind, self._tape = gate, up, kind_of(activation), tape
 
     def __call__(self, x: Rows, reader: Reader) -> Rows:
-        return rows_for(self._up.times(x, self._gate.activated(x, self._kind)), reader)
+        return rows_for(self._tape, self._up.times(x, self._gate.activated(x, self._kind)), reader)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from fastqps import _core
 from fastqps.kernels.results import Activation
-from fastqps.ops.cpu.linear import gate_halves
+from fastqps.ops.cpu.rows import gate_halves
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import Weight, plain
 from fastqps.ops.interface import Rows
 from fastqps.ops.step import address
@@ -30,12 +31,12 @@ class CpuMatrix:
 
     fp8 = False
 
-    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, int8: bool) -> None:
+    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, int8: bool, tape: Tape) -> None:
         matrix = plain(weight).float().contiguous()
         bias = None if bias is None else bias.float().contiguous()
         self._outputs, inputs = matrix.shape
         self._matrix = _core.Matrix(address(matrix), address(bias), self._outputs, inputs, int8)
-        self._bf16 = dtype == torch.bfloat16
+        self._bf16, self._tape = dtype == torch.bfloat16, tape
 
     def __call__(self, x: Rows) -> torch.Tensor:
         return self.activated(x, "none")
@@ -43,15 +44,15 @@ class CpuMatrix:
     def activated(self, x: Rows, activation: Activation | Literal["none"], gated: bool = False) -> torch.Tensor:
         """activation(product); ``gated``: of its first half, times its second."""
         if gated and self._outputs % (2 * _core.PANEL_OUTPUTS) and activation != "none":
-            return gate_halves(self(x), activation)
-        rows = x.tensor
-        out = rows.new_empty(len(rows), self._outputs // 2 if gated else self._outputs)
-        self._matrix.multiply(
-            address(out), address(rows), self._bf16, len(rows), torch.get_num_threads(), activation, gated
-        )
+            return gate_halves(self._tape, self(x), activation)
+        out = self._tape.beside(x.tensor, self._outputs // 2 if gated else self._outputs)
+        self._multiply(out, x.tensor, activation=activation, gated=gated)
         return out
 
     def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        rows, sums = x.tensor, address(residual)
-        self._matrix.multiply(sums, address(rows), self._bf16, len(rows), torch.get_num_threads(), residual=sums)
+        self._multiply(residual, x.tensor, residual=address(residual))
         return residual
+
+    def _multiply(self, out: torch.Tensor, rows: torch.Tensor, **then: Any) -> None:
+        tape, matrix = self._tape, self._matrix
+        matrix.multiply(tape.program, address(out), address(rows), self._bf16, tape.count(rows), **then)

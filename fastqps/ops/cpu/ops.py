@@ -6,14 +6,15 @@ from typing import Literal
 
 import torch
 
-from fastqps import _core
 from fastqps.ops.cpu.fp8 import CpuFp8Linear
-from fastqps.ops.cpu.linear import CpuGated, CpuLinear, is_bf16
+from fastqps.ops.cpu.linear import CpuGated, CpuLinear
 from fastqps.ops.cpu.matrix import CpuMatrix, multiplies
+from fastqps.ops.cpu.rows import is_bf16, rows_for
+from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.precision import Precision
-from fastqps.ops.rows import kind_of, rows_for
+from fastqps.ops.rows import kind_of
 from fastqps.ops.step import address
 
 _Product = CpuLinear | CpuMatrix | CpuFp8Linear
@@ -22,12 +23,12 @@ _Product = CpuLinear | CpuMatrix | CpuFp8Linear
 class CpuNorm:
     """Layer or root mean square normalisation over the last dimension, in fp32 whatever the input's type."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: str) -> None:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: str, tape: Tape) -> None:
         self._weight, self._bias = weight, bias
-        self._eps, self._rms = eps, kind == "rms"
+        self._eps, self._rms, self._tape = eps, kind == "rms", tape
 
     def __call__(self, x: torch.Tensor, reader: Reader | None) -> Rows:
-        return rows_for(self._normalize(torch.empty_like(x), x), reader)
+        return self._rows(self._normalize(self._tape.beside(x, x.shape[1]), x), reader)
 
     def add(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> tuple[torch.Tensor, Rows]:
         x = linear.add_residual(h, x)
@@ -35,26 +36,30 @@ class CpuNorm:
 
     def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> Rows:
         x = linear.add_residual(h, x)
-        return rows_for(self._normalize(x, x), reader)
+        return self._rows(self._normalize(x, x), reader)
 
     def _normalize(self, out: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        rows = (address(out), address(x), is_bf16(x), len(x), address(self._weight))
-        width, threads = len(self._weight), torch.get_num_threads()
+        rows = address(out), address(x), is_bf16(x), self._tape.count(x), address(self._weight)
+        program, width = self._tape.program, len(self._weight)
         if self._rms:
-            _core.rms_norm(*rows, width, self._eps, threads)
+            program.rms_norm(*rows, width, self._eps)
         else:
-            _core.normalize(*rows, address(self._bias), width, self._eps, threads)
+            program.normalize(*rows, address(self._bias), width, self._eps)
         return out
+
+    def _rows(self, x: torch.Tensor, reader: Reader | None) -> Rows:
+        return rows_for(self._tape, x, reader)
 
 
 class CpuActivated:
     """The activation of a product; ``gated``, of its first half, times its second."""
 
-    def __init__(self, linear: _Product, activation: str, gated: bool = False) -> None:
+    def __init__(self, linear: _Product, activation: str, gated: bool, tape: Tape) -> None:
         self._linear, self._kind, self._gated, self.fp8 = linear, kind_of(activation), gated, linear.fp8
+        self._tape = tape
 
     def __call__(self, x: Rows, reader: Reader) -> Rows:
-        return rows_for(self._linear.activated(x, self._kind, self._gated), reader)
+        return rows_for(self._tape, self._linear.activated(x, self._kind, self._gated), reader)
 
 
 class CpuOps:
@@ -64,7 +69,7 @@ class CpuOps:
     reads_weights = True
 
     def __init__(self, dtype: torch.dtype, precision: Precision | None = None) -> None:
-        self.dtype = dtype
+        self.dtype, self.tape = dtype, Tape()
         self._precision = precision or Precision()
 
     def keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -74,7 +79,7 @@ class CpuOps:
         return self._product(weight, bias, self._quantises(weight, site))
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        return CpuActivated(self._product(weight, bias, self._quantises(weight, site)), activation)
+        return CpuActivated(self._product(weight, bias, self._quantises(weight, site)), activation, False, self.tape)
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
@@ -82,24 +87,39 @@ class CpuOps:
         both, bias = concatenate([gate, up]), joined(biases) if biases else None
         quantised = self._quantises(both, site)
         if quantised or multiplies(self.dtype) or activation == "silu":
-            return CpuActivated(self._product(both, bias, quantised), activation, gated=True)
-        gate_bias, up_bias = biases or (None, None)
-        first, second = CpuLinear(gate, gate_bias, self.dtype), CpuLinear(up, up_bias, self.dtype)
-        return CpuGated(first, second, activation)
+            return CpuActivated(self._product(both, bias, quantised), activation, True, self.tape)
+        first, second = (
+            CpuLinear(half, its_bias, self.dtype, self.tape)
+            for half, its_bias in zip((gate, up), biases or (None, None), strict=True)
+        )
+        return CpuGated(first, second, activation, self.tape)
 
     def _product(self, weight: Weight, bias: torch.Tensor | None, quantised: bool) -> _Product:
         int8 = quantised and self._precision.int8
         if int8 or (not quantised and multiplies(self.dtype)):
-            return CpuMatrix(weight, bias, self.dtype, int8)
-        return (CpuFp8Linear if quantised else CpuLinear)(weight, bias, self.dtype)
+            return CpuMatrix(weight, bias, self.dtype, int8, self.tape)
+        return (CpuFp8Linear if quantised else CpuLinear)(weight, bias, self.dtype, self.tape)
 
     def norm(
         self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]
     ) -> CpuNorm:
-        return CpuNorm(self.keep(weight), None if bias is None else self.keep(bias), eps, kind)
+        return CpuNorm(self.keep(weight), None if bias is None else self.keep(bias), eps, kind, self.tape)
 
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
-        return rows_for(x, reader)
+        return rows_for(self.tape, x, reader)
+
+    def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        self.tape.program.add(address(sums), address(x), is_bf16(x), self.tape.count(x), x.shape[1])
+        return sums
+
+    def pick(self, x: torch.Tensor, mode: str, starts: torch.Tensor) -> torch.Tensor:
+        """x [tokens, width] → [items, width]: the first row of each item (``cls``) or its last one (``lasttoken``)."""
+        n_items, width = self.tape.items(starts), x.shape[1]
+        out = self.tape.empty(n_items, len(starts) - 1, width, x.dtype)
+        self.tape.program.pick_rows(
+            address(out), False, address(x), is_bf16(x), width, address(starts), n_items, mode, out_bfloat16=is_bf16(x)
+        )
+        return out
 
     def _quantises(self, weight: Weight, site: Site) -> bool:
         outputs, inputs = weight.shape

@@ -21,8 +21,12 @@ class Strips:
         self._bias = None if bias is None else np.ascontiguousarray(bias, np.float32)
         self._factors = self._strips.ctypes.data, 0 if self._bias is None else self._bias.ctypes.data
 
-    def __call__(self, x: Floats, threads: int = 1) -> Floats:
+    def __call__(self, x: Floats) -> Floats:
         assert x.dtype == np.float32 and x.flags.c_contiguous
         out = np.empty((len(x), self.outputs), np.float32)
-        _core.project(out.ctypes.data, x.ctypes.data, len(x), *self._factors, self._inputs, self.outputs, threads)
+        self.add_to(_core.Program.at_once(1), out.ctypes.data, x.ctypes.data, len(x))
         return out
+
+    def add_to(self, program: _core.Program, out: int, x: int, n_rows: int, activation: str = "identity") -> None:
+        """Adds the product of the rows at address ``x`` and its activation to a program, which writes to ``out``."""
+        program.project(out, x, n_rows, *self._factors, self._inputs, self.outputs, activation)

@@ -43,6 +43,7 @@ class CudaDecodeOps(CudaOps):
         return self._kernels.last_rows(x, step.starts, counts_of(step))
 
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        """The first part of ``sample``, in the place of ``logits``."""
         rules = state.rules
         changes = LogitChanges(
             step.starts,
@@ -63,7 +64,7 @@ class CudaDecodeOps(CudaOps):
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         self._kernels.sample(
-            logits,
+            self.change_logits(logits, step, state),
             step.starts,
             step.kv_slots,
             step.made,

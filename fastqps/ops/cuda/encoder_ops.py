@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -17,6 +17,7 @@ from fastqps.ops.cuda.ops import CudaOps, reads_fp8
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
+from fastqps.ops.rows import HEAD_FUNCTIONS
 from fastqps.ops.step import Step
 
 
@@ -56,10 +57,16 @@ class CudaEncoderOps(CudaOps):
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))
 
-    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
-        return partial(F.linear, weight=self.keep(weight), bias=self.keep_optional(bias, torch.float32))
+    def projection(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "identity"
+    ) -> Callable[[torch.Tensor], torch.Tensor]:
+        product = partial(F.linear, weight=self.keep(weight), bias=self.keep_optional(bias, torch.float32))
+        function = HEAD_FUNCTIONS[activation]
+        return lambda x: function(product(x))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
+        if mode == "tokens":
+            return self.answer(hidden.float(), step) if last else hidden.float()
         return self._kernels.pool(
             hidden,
             step.starts,
@@ -77,6 +84,17 @@ class CudaEncoderOps(CudaOps):
         if step.stamps is not None:
             self._kernels.end_step(step.stamps)
         return rows
+
+    def answer_by(
+        self,
+        what: str,
+        compute: Callable[..., torch.Tensor],
+        width: int,
+        rows: Sequence[torch.Tensor],
+        step: Step,
+    ) -> torch.Tensor:
+        del what, width
+        return self.answer(compute(*rows), step)
 
 
 def counts_of(step: Step) -> torch.Tensor:

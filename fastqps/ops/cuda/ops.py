@@ -116,3 +116,6 @@ class CudaOps:
 
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
         return Rows(None, *self._kernels.quantise_rows(x)) if reader.fp8 else Rows(x)
+
+    def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return sums.add_(x)

@@ -98,12 +98,13 @@ def outputs(*options: dict[str, Any]) -> list[dict[str, Any]]:
 PAIRS = [{"pair": {"first": a, "second": b}} for a, b in zip(TEXTS, [*TEXTS[1:], LONG_TEXT], strict=True)]
 IDS = [{"token_ids": {"ids": ids}} for ids in ([2, 5, 6, 7], [9], list(range(4, 40)))]
 PUNCTUATION = {"token_ids": {"ids": [67, 69, 70]}}  # whose vectors a document leaves out
-HALF, BYTES, SIGNS = {"dtype": pb.DTYPE_FLOAT16}, {"dtype": pb.DTYPE_INT8}, {"dtype": pb.DTYPE_BINARY}
+HALF, BYTES = {"dtype": pb.DTYPE_FLOAT16}, {"dtype": pb.DTYPE_INT8}
+SMALL = [{"dtype": dtype} for dtype in (pb.DTYPE_UINT8, pb.DTYPE_BINARY, pb.DTYPE_UBINARY)]
 RAW: dict[str, Any] = {"normalize": False}
 ENCODED = {
     "minilm": [
         *both("minilm", *outputs({}, {"dimensions": 7}, RAW, HALF, BYTES, {**RAW, **HALF, "dimensions": 33})),
-        *both("minilm", *outputs(SIGNS, {**SIGNS, "dimensions": 33})),
+        *both("minilm", *outputs(*SMALL, *({**each, "dimensions": 33} for each in SMALL))),
         *both("minilm", {}, {"output": {"normalize": True}}, inputs=[*PAIRS, *IDS]),
     ],
     "labels": [
@@ -118,7 +119,7 @@ ENCODED = {
     ],
     "multi": [
         *both("multi", {"prompt_name": "query"}, {"prompt_name": "document"}, {"output": {"dimensions": 7}}),
-        *both("multi", *outputs(HALF, BYTES, RAW)),
+        *both("multi", *outputs(HALF, BYTES, *SMALL, RAW)),
         *both("multi", {}, inputs=[*IDS, PUNCTUATION]),
     ],
     "static": both("static", *outputs({}, {"dimensions": 7}, BYTES, RAW)),
@@ -243,6 +244,8 @@ HTTP = [
     ("/v1/completions", {"model": "generator", "prompt": ["a", "b"], "max_tokens": 9, "seed": 2, "logprobs": 0}),
     ("/v1/rerank", {"model": "rank", "query": "food", "documents": TEXTS[1:], "top_n": 2}),
     ("/embed", {"inputs": TEXTS[1:4]}),
+    ("/vertex", {"instances": [TEXTS[1], {"inputs": TEXTS[2:4]}]}),
+    ("/v2/embed", {"model": "minilm", "texts": TEXTS[1:4], "embedding_types": ["uint8", "ubinary", "int8", "binary"]}),
     ("/v2/models/minilm/infer", {"inputs": [{"name": "text", "shape": [2], "datatype": "BYTES", "data": ["a", "b"]}]}),
 ]
 

@@ -18,7 +18,9 @@ from fastqps import Engine
 from fastqps.cli import foreign, main, peers
 from fastqps.cli.parser import ArgumentParser
 from fastqps.cli.serve import add_arguments
-from fastqps.errors import ModelError
+from fastqps.cli.setting_flags import given_settings
+from fastqps.config import load
+from fastqps.errors import ConfigError, ModelError
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 KEY = "--auth-token-file FILE"
@@ -55,6 +57,14 @@ TYPED: list[tuple[str, str, str]] = [
     ("Ollama", "pull nomic-embed-text", "serve nomic-ai/nomic-embed-text-v1.5"),
     ("llama.cpp", "-m model.gguf -c 2048 --embedding", "serve --max-input-tokens 2048"),
     ("llama.cpp", "-hf org/bert-GGUF -ngl 99", "serve"),
+    ("llama.cpp", "-c 0 -n -1 -np -1 -to 30 --port 8080", "serve --default-timeout 30s --port 8080"),
+    (
+        "vLLM",
+        "serve org/bert --max-model-len 4k --max-num-seqs auto",
+        "serve org/bert --max-input-tokens 4000 --max-running auto",
+    ),
+    ("vLLM", "serve org/bert --max-model-len -1 --dtype half --port 80", "serve org/bert --port 80"),
+    ("SGLang", "--model-path org/bert --log-level-http debug --dtype half", "serve org/bert"),
     ("sentence-transformers", f"serve {MINILM}", f"serve {MINILM}"),
     ("", "org/bert", "serve org/bert"),
     ("", "minilm --hub-offline", "serve minilm --hub-offline"),
@@ -111,6 +121,44 @@ def test_what_other_flags_mean_is_there() -> None:
             assert flag not in own or means != f"{flag} {{}}", f"{peer}'s {flag} is the same here"
             assert needs or "{}" not in means, f"{peer}'s {flag} has no value"
             assert set(re.findall(r"--[a-z][a-z-]+", means)) <= own.keys(), f"{peer}'s {flag}: {means}"
+
+
+# What flags of other servers take beside a plain number: all of it, none, the model's own, or as they choose.
+SPECIAL = (
+    "0",
+    "-1",
+    "-2",
+    "",
+    "auto",
+    "all",
+    "none",
+    "inf",
+    "1k",
+    "2M",
+    "0.9",
+    "300.5",
+    "debug",
+    "critical",
+    "trace",
+    "half",
+)
+
+
+def test_every_command_that_a_hint_gives_is_taken() -> None:
+    parser = ArgumentParser()
+    add_arguments(parser)
+    own = parser.needs_value()
+    for peer in peers.PEERS:
+        for flag, (needs, means) in foreign.rows(peer).items():
+            if flag in own or means in (foreign.NAME, foreign.REVISION):  # no hint; any text
+                continue
+            for value in SPECIAL if needs else ("", "false"):
+                typed = ["serve", "minilm", "--dtype=half", "--log-level=debug", flag, *([value] if value else [])]
+                with pytest.raises(ConfigError) as caught:
+                    foreign.refuse(typed, own)
+                _, serve, *words = shlex.split(str(caught.value).partition("; try: ")[2])
+                options = parser.parse(words)
+                assert serve == "serve" and load(given_settings(options), {}), (peer, typed, words)
 
 
 # Requests of their first pages, for a model by the names that they have for it.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fastqps._core import Program
 from fastqps.architectures.packed import PackedModel
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
@@ -68,6 +69,9 @@ class PaddedEncoder:
 
 
 class PaddedDecoder(DecoderRunner):
+    def _record(self) -> Program:
+        return Program()  # each step runs the model itself
+
     def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         b = self._buffers
         for array in (b.input_ids[n_tokens:], b.positions[n_tokens:], b.kv_slots[n_tokens:], b.admitted[n_admitted:]):

@@ -18,7 +18,7 @@ inline Vec error_function(Vec x) {
 }
 
 template <Activation kActivation>
-inline Vec activated(Vec x) {
+[[gnu::always_inline]] inline Vec activated(Vec x) {
   if constexpr (kActivation == Activation::kGelu) return 0.5f * x * (1.0f + error_function(x * 0.70710678118654752f));
   if constexpr (kActivation == Activation::kGeluTanh)  // (1 + tanh(y)) / 2 = sigmoid(2 y)
     return x * sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));
@@ -63,25 +63,24 @@ inline void write_end(T* to, Vec x, u64 n) {
 // Not inlined: a number must not depend on the number of rows that are computed with it.
 template <class Words, class T, Activation kActivation>
 [[gnu::noinline]] void finish(const Product& job, const Tile<Words>& tile) {
-  const u64 columns = job.columns();
+  const u64 columns = job.columns(), width = least(tile.width, u32(columns - tile.output));
+  const typename Words::Sum* const first = tile.gate ? tile.gate : tile.sums;
   for (u64 r = 0; r < tile.rows; r++) {
     const float scale = tile.row_scales[r];
-    const typename Words::Sum* sums = tile.sums + r * tile.width;
-    for (u64 i = 0, output = tile.output; i < tile.width && output < columns; i += kLanes, output += kLanes) {
-      Vec x;
-      if (tile.gate) {
-        x = scaled<Words>(job.weight, tile.gate + r * tile.width + i, scale, output);
-        x = activated<kActivation>(x) * scaled<Words>(job.weight, sums + i, scale, columns + output);
+    const u64 from = r * tile.width, at = (tile.row + r) * columns + tile.output;
+    T* const out = (T*)job.out + at;
+    const T* const residual = job.residual ? (const T*)job.residual + at : nullptr;
+    for (u64 i = 0; i < width; i += kLanes) {
+      const u64 output = tile.output + i;
+      Vec x = activated<kActivation>(scaled<Words>(job.weight, first + from + i, scale, output));
+      if (tile.gate) x *= scaled<Words>(job.weight, tile.sums + from + i, scale, columns + output);
+      if (i + kLanes <= width) {
+        if (residual) x += read_vec(residual + i);
+        write_vec(out + i, x);
       } else {
-        x = activated<kActivation>(scaled<Words>(job.weight, sums + i, scale, output));
+        if (residual) x += read_end(residual + i, width - i);
+        write_end(out + i, x, width - i);
       }
-      const u64 at = (tile.row + r) * columns + output, n = columns - output;
-      const T* const residual = job.residual ? (const T*)job.residual + at : nullptr;
-      if (residual) x += n < kLanes ? read_end(residual, n) : read_vec(residual);
-      if (n < kLanes)
-        write_end((T*)job.out + at, x, n);
-      else
-        write_vec((T*)job.out + at, x);
     }
   }
 }

@@ -3,7 +3,11 @@
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
 #include "step/cpu/products/rows_kernel.h"
+#ifdef FASTQPS_TILES
+#include "step/cpu/products/amx_tile_kernel.h"
+#else
 #include "step/cpu/products/tile_kernel.h"
+#endif
 #include "step/cpu/products/finish_kernel.h"
 // clang-format on
 
@@ -14,12 +18,9 @@ struct Rows {
   Entry* entries;  // [rows, stride]
   float* scales;   // [rows]
   u64 stride;
-  u32 together;
 
   Rows(const Weight& weight, float* scratch)
-      : stride(row_stride(weight, sizeof(Entry))), together(rows_together(weight, sizeof(Entry))) {
-    scales = scratch, entries = (Entry*)(scratch + together);
-  }
+      : entries((Entry*)(scratch + kRowsTogether)), scales(scratch), stride(row_stride(weight, sizeof(Entry))) {}
 
   void prepare(const Product& job, u32 first, u32 n) {
     if constexpr (Words::kInt8)
@@ -39,8 +40,9 @@ struct Rows {
   }
 
   Factors<Words> times(const Weight& weight, u32 row, u32 output) const {
-    // The tiles of these rows share the weights of the next outputs between them: a line with each word.
-    constexpr u32 kWidth = Tiling<Words>::kPanels * kLanes, kShares = kWidth < 16 ? 1 : kWidth / 16;
+    // The tiles of these rows share the weights of the next outputs between them.
+    constexpr u32 kWidth = Tiling<Words>::kPanels * kLanes, kLines = 64 * Tiling<Words>::kLinesAhead;
+    constexpr u32 kShares = kWidth * 4 <= kLines ? 1 : kWidth * 4 / kLines;
     const u64 words = weight.words();
     const u8* const panels = weight.panels + output * words * 4;
     return {entries + row * stride,
@@ -48,11 +50,10 @@ struct Rows {
             panels,
             Words::kInt8 ? weight.starts + output : nullptr,
             words,
-            panels + (kWidth * 4 + row / Tiling<Words>::kRows % kShares * 64) * words};
+            panels + (kWidth * 4 + row / Tiling<Words>::kRows % kShares * kLines) * words};
   }
 };
 
-inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
 inline u32 panels_of(u32 outputs) { return (outputs + kLanes - 1) / kLanes; }
 
 // The panels of a tile stay in the first cache while all rows pass them.
@@ -63,8 +64,8 @@ void multiply(const Product& job, Part part, float* scratch) {
   const auto finish = finish_for<Words>(job);
   Rows<Words> rows(weight, scratch);
   alignas(64) typename Words::Sum sums[Tiling<Words>::kRows * kWidth], gate[Tiling<Words>::kRows * kWidth];
-  for (u32 first = part.row; first < part.row_end; first += rows.together) {
-    const u32 n_rows = least(part.row_end - first, rows.together);
+  for (u32 first = part.row; first < part.row_end; first += kRowsTogether) {
+    const u32 n_rows = least(part.row_end - first, kRowsTogether);
     rows.prepare(job, first, n_rows);
     const Tiling<Words> tiling(n_rows);
     for (u32 output = part.output; output < part.output_end; output += kWidth) {
@@ -86,8 +87,8 @@ void sums(const Product& job, void* out, float* scratch) {
   const u32 outputs = u32(padded_outputs(job.weight.outputs));
   Rows<Words> rows(job.weight, scratch);
   Sum tile[Tiling<Words>::kRows * kWidth];
-  for (u32 first = 0; first < job.n_rows; first += rows.together) {
-    const u32 n_rows = least(job.n_rows - first, rows.together);
+  for (u32 first = 0; first < job.n_rows; first += kRowsTogether) {
+    const u32 n_rows = least(job.n_rows - first, kRowsTogether);
     rows.prepare(job, first, n_rows);
     const Tiling<Words> tiling(n_rows);
     for (u32 output = 0; output < outputs; output += kWidth) {

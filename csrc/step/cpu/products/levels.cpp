@@ -4,6 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace fastqps::step {
 
 namespace products_baseline {
@@ -27,6 +32,23 @@ bool has_avx_vnni() {
   return a >> 4 & 1;
 }
 
+// Whether the CPU has AMX for int8 and bf16 and the kernel lets this process use it: its threads have no memory for
+// tile registers otherwise. It is asked once.
+bool may_use_amx() {
+#if defined(__linux__)
+  static const bool may = [] {
+    u32 a = 7, b, c = 0, d;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    constexpr u32 kBf16 = 1 << 22, kTile = 1 << 24, kInt8 = 1 << 25, kAll = kBf16 | kTile | kInt8;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return (d & kAll) == kAll && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return may;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 #endif
 
@@ -37,7 +59,9 @@ std::vector<const ProductLevel*> product_levels() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512vnni");
-  if (avx512 && __builtin_cpu_supports("avx512bf16")) found.push_back(&products_avx512_bf16::kLevel);
+  const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+  if (bf16 && may_use_amx()) found.push_back(&products_amx::kLevel);
+  if (bf16) found.push_back(&products_avx512_bf16::kLevel);
   if (avx512) found.push_back(&products_avx512_vnni::kLevel);
   if (avx2 && has_avx_vnni()) found.push_back(&products_avx_vnni::kLevel);
   if (avx2) found.push_back(&products_avx2::kLevel);

@@ -33,15 +33,11 @@ struct ProductLevel {
 inline u64 row_stride(const Weight& weight, u32 entry_bytes) {
   return u64(weight.words()) * (4 / bytes_of(weight.type)) + kPaddedBytes / entry_bytes;
 }
-// Rows that are prepared together: as many as leave room for weights in the second cache.
-inline constexpr u32 kRowsMin = 48, kPreparedBytes = 256 << 10;
-inline u32 rows_together(const Weight& weight, u32 entry_bytes) {
-  const u64 rows = kPreparedBytes / (row_stride(weight, entry_bytes) * entry_bytes);
-  return rows < 2 * kRowsMin ? kRowsMin : u32(rows / kRowsMin * kRowsMin);
-}
+// Rows that are prepared together, and floats of scratch memory that they need. With more, what a tile of all of them
+// writes would lie on more pages than the first level of the TLB has.
+inline constexpr u32 kRowsTogether = 48;
 inline u64 scratch_floats(const Product& job, const ProductKernels& kernels) {
-  const u64 row = row_stride(job.weight, kernels.entry_bytes) * kernels.entry_bytes / sizeof(float);
-  return (row + 1) * rows_together(job.weight, kernels.entry_bytes);
+  return kRowsTogether * (row_stride(job.weight, kernels.entry_bytes) * kernels.entry_bytes / sizeof(float) + 1);
 }
 
 inline u64 padded_outputs(u64 outputs) { return (outputs + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs; }
@@ -68,6 +64,9 @@ namespace products_avx512_vnni {
 extern const ProductLevel kLevel;
 }
 namespace products_avx512_bf16 {
+extern const ProductLevel kLevel;
+}
+namespace products_amx {
 extern const ProductLevel kLevel;
 }
 #endif

@@ -79,8 +79,8 @@ void multiply(const Product& job, u32 threads) {
   const bool cached = panel_bytes(job.weight) <= kCachedBytes;
   const u32 wanted = cached ? std::min(threads, ceiling(u64(threads) * kThreadRows, std::max(rows, 1u))) : threads;
   const u32 across = std::min(wanted, ceiling(columns, kPanelOutputs));
-  const u32 part = cached ? kRowsMin : rows_together(job.weight, kernels.entry_bytes);
-  const u32 parts = across == threads ? ceiling(rows, part) : ceiling(ceiling(rows, part), threads) * threads;
+  const u32 passes = ceiling(rows, kRowsTogether);
+  const u32 parts = across == threads ? passes : ceiling(passes, threads) * threads;
   const u32 down = std::min(parts, ceiling(rows, kernels.rows_step));
   team_run(threads, across * down, [&](u32 i) {
     const auto [row, row_end] = share(rows, kernels.rows_step, down, i / across);

@@ -19,6 +19,8 @@ typedef u16 Bf16Entry;
 typedef float Bf16Entry;
 #endif
 
+inline u32 least(u32 a, u32 b) { return a < b ? a : b; }
+
 inline Vec read_vec(const float* from) { return load(from); }
 inline Vec read_vec(const u16* from) {
   VecHalf half;
@@ -99,3 +101,21 @@ inline float prepare_row(float* to, const u16* from, u32 n) {
   each_step<kLanes>(from, n, [&](u32 i, const u16* numbers) { store(to + i, read_vec(numbers)); });
   return 1;
 }
+
+template <class T>
+inline T read_as(const void* from) {
+  T out;
+  __builtin_memcpy(&out, from, sizeof out);
+  return out;
+}
+
+// What the sums of one tile are made of.
+template <class Words>
+struct Factors {
+  const typename Words::Entry* rows;
+  u64 stride;  // of rows, in entries
+  const u8* panels;
+  const i32* starts;
+  u64 words;
+  const u8* ahead;  // weights that come next: lines of them are fetched with each word
+};

@@ -17,13 +17,6 @@ template <u32 kCount, u32 kIndex = 0, class Run>
   }
 }
 
-template <class T>
-inline T read_as(const void* from) {
-  T out;
-  __builtin_memcpy(&out, from, sizeof out);
-  return out;
-}
-
 // What products of int8 and of bf16 differ by: a row's numbers of a word, a vector of words of weights, and how sums
 // grow by them.
 struct Int8Words {
@@ -100,17 +93,6 @@ struct Bf16Words {
 #endif
 };
 
-// What the sums of one tile are made of.
-template <class Words>
-struct Factors {
-  const typename Words::Entry* rows;
-  u64 stride;  // of rows, in entries
-  const u8* panels;
-  const i32* starts;
-  u64 words;
-  const u8* ahead;  // weights that come next: a line of them is fetched with each word
-};
-
 template <class Words, u32 kRows, u32 kPanels>
 inline void tile_sums(typename Words::Sum* out, const Factors<Words>& from) {
   typename Words::Sums sums[kRows][kPanels];
@@ -184,7 +166,7 @@ inline void pair_sums(i32* out, const Factors<Int8Words>& from) {
 // Tiles of up to `rows` rows; lives as long as they are computed.
 template <class Words>
 struct Tiling {
-  static constexpr u32 kRows = Words::kTileRows, kPanels = Words::kTilePanels, kStep = kRows;
+  static constexpr u32 kRows = Words::kTileRows, kPanels = Words::kTilePanels, kStep = kRows, kLinesAhead = 1;
   static constexpr u32 rows = kRows;
 
   explicit Tiling(u32) {}
