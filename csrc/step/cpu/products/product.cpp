@@ -36,8 +36,8 @@ float quantise(i8* to, const float* row, u32 n) {
 
 }  // namespace
 
-Matrix::Matrix(WeightType type, const float* weight, const float* bias, u32 outputs, u32 inputs)
-    : type_(type), outputs_(outputs), inputs_(inputs) {
+Matrix::Matrix(WeightType type, const float* weight, const float* bias, u32 outputs, u32 inputs, const void* exact)
+    : type_(type), outputs_(outputs), inputs_(inputs), exact_(exact) {
   const u64 padded = padded_outputs(outputs), n = u64(outputs) * inputs;
   if (bias) bias_.assign(bias, bias + outputs), bias_.resize(padded);
   Weight shape = view();
@@ -87,6 +87,9 @@ void multiply(const Product& job, u32 threads) {
     const auto [output, output_end] = share(columns, kPanelOutputs, across, i % across);
     kernels.multiply(job, {row, row_end, output, output_end}, scratch(scratch_floats(job, kernels)));
   });
+  if (!job.weight.exact) return;
+  team_ranges(team_for(threads, u64(rows) * columns, kThreadWork), rows,
+              [&](u32 first, u32 end) { chosen_products().refine(job, first, end); });
 }
 
 }  // namespace fastqps::step
