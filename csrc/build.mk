@@ -14,7 +14,7 @@ LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdj
 PARTS := contract core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text/load text step step/encode step/decode step/cpu step/cpu/products step/cuda step/sim \
   transport/net transport/tls transport/framing transport/standard transport/rpc transport/http transport/calls transport/http1 transport/http2 transport/loop \
   h2client edge/upstream edge/messages edge service service/formats service/tables service/intake service/answers \
-  protocols protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/cohere protocols/ollama protocols/step
+  protocols protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/cohere protocols/vllm protocols/ollama protocols/step
 # A folder is one unit of compilation, since reading common headers takes most of the time. In these folders each file is
 # one, with the same code for other instructions.
 BY_FILE := step/cpu step/cpu/products

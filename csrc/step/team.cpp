@@ -1,10 +1,18 @@
 #include "step/team.h"
 
 #include <dlfcn.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <exception>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "core/clock.h"
 
 namespace fastqps::step {
 namespace {
@@ -20,10 +28,10 @@ struct Work {
 
 void compute(void* given) {
   Work& work = *static_cast<Work*>(given);
-  // relaxed: the runtime's barriers order what tasks read and write
+  // relaxed: what starts and ends the threads' work orders what tasks read and write
   for (u32 i; (i = work.next.fetch_add(1, kRelaxed)) < work.n_tasks;) try {
       work.task(work.data, i);
-    } catch (...) {  // nothing may leave a thread of the runtime
+    } catch (...) {  // nothing may leave a thread of a team or of the runtime
       if (!work.failed.exchange(true, kRelaxed)) work.error = std::current_exception();
     }
 }
@@ -39,9 +47,189 @@ Parallel openmp() {
   return found.load(kRelaxed);
 }
 
+// Who sleeps on a team's word.
+constexpr u32 kMember = 1, kOwner = 2;
+constexpr u32 kAll = ~u32(0) >> 1;
+
+void futex_wait(std::atomic<u32>& word, u32 value, u32 who) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, nullptr, nullptr, who);
+}
+void futex_wake(std::atomic<u32>& word, u32 n, u32 who) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, n, nullptr, nullptr, who);
+}
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+u32 allowed_cpus() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : u32(std::max(1, CPU_COUNT(&allowed)));
+}
+
+std::atomic<u32> cores{0};     // 0: those of the process's affinity
+std::atomic<u32> in_teams{0};  // threads of all teams, those that use them included
+
+// Longer than what lies between two products of a step, and shorter than what waking a thread takes a few times.
+constexpr u64 kSpinNs = 30'000;
+
+// Spins until done(), for kSpinNs at most. Returns whether it is.
+template <class Done>
+bool spin_until(const Done& done) {
+  constexpr u32 kLooks = 32;  // between two looks at the clock
+  for (const u64 until = now_ns() + kSpinNs;;) {
+    for (u32 i = 0; i < kLooks; i++) {
+      if (done()) return true;
+      pause();
+    }
+    if (now_ns() >= until) return false;
+  }
+}
+
 }  // namespace
 
+// The word says whether there is work, and who takes part in it. A thread that is late finds the work closed, and
+// nobody waits for it: only those that have joined are awaited.
+struct Team::State {
+  static constexpr u32 kMembers = 0xff;     // threads that have joined the work
+  static constexpr u32 kOpen = 1 << 8;      // it can be joined
+  static constexpr u32 kAwaited = 1 << 9;   // its owner sleeps until the last member leaves
+  static constexpr u32 kEnd = 1 << 10;      // the team ends
+  static constexpr u32 kRound = 1 << 11;    // what is added with each work
+  static constexpr u32 kThreadsMax = 0xff;  // that fit into kMembers
+
+  // acquire when joining pairs with the release that opens: `work` is that of the round. release when leaving pairs
+  // with the acquire of the owner, which then sees what tasks have written.
+  std::atomic<u32> word{0};
+  // seq_cst here and where the word is opened: whoever will sleep says so before it looks at the word, and whoever
+  // opens it looks for sleepers afterwards.
+  std::atomic<u32> sleepers{0};
+  Work* work = nullptr;  // only read between joining and leaving
+  bool spins = true;
+  pid_t process = getpid();
+  std::vector<std::thread> threads;
+
+  static constexpr u32 round_of(u32 word) { return word / kRound; }
+
+  // Waits until there is work of another round than `seen`; false: the team ends.
+  bool join(u32& seen) {
+    for (;;) {
+      u32 now = word.load(kAcquire);
+      const auto news = [&] {
+        now = word.load(kAcquire);
+        return now & kEnd || (now & kOpen && round_of(now) != seen);
+      };
+      if (!(spins ? spin_until(news) : news())) {
+        sleepers.fetch_add(1, kSeqCst);
+        now = word.load(kSeqCst);
+        if (!(now & (kOpen | kEnd)) || (now & kOpen && round_of(now) == seen)) futex_wait(word, now, kMember);
+        sleepers.fetch_sub(1, kRelaxed);  // relaxed: at worst somebody wakes nobody
+        continue;
+      }
+      if (now & kEnd) return false;
+      if (word.compare_exchange_strong(now, now + 1, kAcqRel)) {
+        seen = round_of(now);
+        return true;
+      }
+    }
+  }
+
+  void leave() {
+    const u32 before = word.fetch_sub(1, kAcqRel);
+    if (before & kAwaited && (before & kMembers) == 1) futex_wake(word, 1, kOwner);
+  }
+
+  void serve() {
+    for (u32 seen = round_of(~u32(0)); join(seen);) {
+      compute(work);
+      leave();
+    }
+  }
+
+  void open(u32 wanted) {
+    // relaxed: nobody else changes a closed word without members
+    word.store((word.load(kRelaxed) / kRound + 1) * kRound | kOpen, kSeqCst);
+    if (const u32 asleep = sleepers.load(kSeqCst)) futex_wake(word, std::min(asleep, wanted), kMember);
+  }
+
+  void close() {
+    word.fetch_and(~kOpen, kAcqRel);
+    const auto left = [&] { return !(word.load(kAcquire) & kMembers); };
+    if (left() || (spins && spin_until(left))) return;
+    for (u32 now = word.fetch_or(kAwaited, kAcqRel) | kAwaited; now & kMembers; now = word.load(kAcquire))
+      futex_wait(word, now, kOwner);
+    word.fetch_and(~kAwaited, kRelaxed);  // relaxed: nobody is a member
+  }
+};
+
+Team::Team(u32 threads) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  const u32 others = std::min(std::max(threads, 1u) - 1, State::kThreadsMax);
+  sigset_t all, before;  // signals are for the process's own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const u32 known = cores.load(kRelaxed);  // relaxed: a number of its own
+  const u32 wanted = in_teams.fetch_add(others + 1, kRelaxed) + others + 1;
+  state.spins = wanted <= (known ? known : allowed_cpus());
+  try {
+    for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });
+  } catch (const std::system_error&) {  // fewer will do
+    in_teams.fetch_sub(others - u32(state.threads.size()), kRelaxed);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Team::~Team() {
+  in_teams.fetch_sub(u32(state_->threads.size()) + 1, kRelaxed);
+  if (state_->process != getpid()) {  // fork() has not copied its threads
+    for (std::thread& thread : state_->threads) thread.detach();
+    return;
+  }
+  state_->word.fetch_or(State::kEnd, kSeqCst);
+  futex_wake(state_->word, kAll, kMember);
+  for (std::thread& thread : state_->threads) thread.join();
+}
+
+u32 Team::threads() const { return u32(state_->threads.size()) + 1; }
+
+void Team::run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const void* data) {
+  Work work{.task = task, .data = data, .n_tasks = n_tasks};
+  threads = std::min({threads, n_tasks, this->threads()});
+  if (threads > 1) {
+    state_->work = &work;
+    state_->open(threads - 1);
+    compute(&work);
+    state_->close();
+  } else {
+    compute(&work);
+  }
+  if (work.error) std::rethrow_exception(work.error);
+}
+
+void Team::set_cores(u32 n) { cores.store(n, kRelaxed); }
+
+namespace {
+thread_local std::unique_ptr<Team> own_team;
+thread_local Team* used_team = nullptr;
+}  // namespace
+
+Team::Scope::Scope(u32 threads) {
+  if (threads < 2) return;
+  if (!own_team || own_team->threads() < threads || own_team->state_->process != getpid()) {
+    own_team.reset();
+    own_team = std::make_unique<Team>(threads);
+  }
+  used_team = own_team.get();
+}
+Team::Scope::~Scope() { used_team = nullptr; }
+
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const void* data) {
+  if (used_team) return used_team->run(threads, n_tasks, task, data);
   Work work{.task = task, .data = data, .n_tasks = n_tasks};
   threads = std::min(threads, n_tasks);
   const Parallel parallel = threads > 1 ? openmp() : nullptr;

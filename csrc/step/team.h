@@ -1,15 +1,52 @@
-// Tasks spread over the threads of torch's own pool: a second pool would compete with it for the cores, because its
-// threads wait for work by spinning.
+// Tasks spread over threads: those of this thread's own team, while it uses one, or else torch's pool.
+//
+// A second pool beside torch's would compete with it for the cores, because both wait for work by spinning. So a
+// program that calls torch borrows torch's threads, and any other one uses a team.
 #pragma once
 #include <algorithm>
+#include <atomic>
+#include <memory>
 
 #include "contract/types.h"
 
 namespace fastqps::step {
 
+// Threads that wait for the tasks of one other thread, which computes with them. A waiting thread spins for some
+// microseconds, and then sleeps; it only sleeps if the teams of this process have more threads than there are cores.
+class Team {
+ public:
+  // `threads` with the one that uses it; fewer where the system starts no more.
+  explicit Team(u32 threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  u32 threads() const;
+
+  // As team_run(); `threads` says how many are worth waking, and any that is awake may help them.
+  void run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
+
+  // Within its scope, this thread's team_run() uses a team that ends with the thread. A process that fork() has made
+  // has teams of its own.
+  class Scope {
+   public:
+    explicit Scope(u32 threads);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+
+  // How many cores the teams of this process can use; without a call those of the process's affinity.
+  static void set_cores(u32 cores);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // task(data, i) for i from 0 to n_tasks - 1, on up to `threads` threads, this one included. Tasks are claimed one by
-// one. Without an OpenMP runtime in this process, this thread computes all of them. If tasks throw, all others run, and
-// one of the exceptions leaves this function.
+// one. Without a team and without an OpenMP runtime in this process, this thread computes all of them. If tasks throw,
+// all others run, and one of the exceptions leaves this function.
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
 
 bool has_team();  // There is an OpenMP runtime in this process.

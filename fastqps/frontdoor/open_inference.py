@@ -14,13 +14,14 @@ from typing import Any, NoReturn
 
 from fastqps import __version__
 from fastqps._core import now_ns
+from fastqps._front import INFER_OUTPUTS
 from fastqps.api.reflection import message_class
 from fastqps.errors import StatusCode
 from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModel, ServedModels
 
 SERVICE = "inference.GRPCInferenceService"
-_TYPES = {"BYTES": "TYPE_STRING", "INT64": "TYPE_INT64", "FP32": "TYPE_FP32"}
+_TYPES = {"BYTES": "TYPE_STRING", "INT32": "TYPE_INT32", "INT64": "TYPE_INT64", "FP32": "TYPE_FP32"}
 # Triton's methods without a counterpart here, and why.
 UNSERVED = {
     "RepositoryModelLoad": "models are loaded at start and by a reload",
@@ -48,19 +49,18 @@ def inputs(model: ServedModel) -> list[Tensor]:
         found.append(("text", "BYTES", [1]))
         if model.card.traits.takes_pairs and not model.card.static:
             found.append(("text_pair", "BYTES", [1]))
-    if not model.card.pairs_only:
+    if not model.card.pairs_only and not model.card.traits.spans:
         found += [("input_ids", "INT64", [-1]), ("attention_mask", "INT64", [-1])]
     return found
 
 
 def outputs(model: ServedModel) -> list[Tensor]:
     """The output tensors."""
-    if model.card.task == "embed":
-        return [("embedding", "FP32", [model.card.dimensions])]
-    if model.card.task == "classify":
-        return [("scores", "FP32", [len(model.card.labels)]), ("label", "BYTES", [])]
-    text = model.card.generates and model.card.tokenizer
-    return [("text", "BYTES", [])] if text else []
+    card = model.card
+    if card.generates and not card.tokenizer:
+        return []
+    sizes = {"embedding": [card.dimensions], "token_embedding": [card.dimensions], "scores": [len(card.labels)]}
+    return [(name, datatype, sizes.get(name, [])) for task, name, datatype in INFER_OUTPUTS if task == card.task]
 
 
 def methods(models: ServedModels) -> list[RareMethod]:

@@ -52,8 +52,7 @@ class DecoderRunner:
 
     def run(self, n_runs: int, n_tokens: int, n_admitted: int, /) -> None:
         """Computes the step in ``buffers()`` and fills its output rows."""
-        with torch.inference_mode():  # of what torch computes
-            self._program.run(n_tokens, n_runs, n_admitted, torch.get_num_threads())
+        self._program.run(n_tokens, n_runs, n_admitted, torch.get_num_threads())
 
     def for_another_step(self) -> DecoderRunner:
         """A runner with its own buffers over the same weights and state."""

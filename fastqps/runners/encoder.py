@@ -45,8 +45,7 @@ class EncoderRunner:
         """Computes the rows of ``n_items`` items with ``n_tokens`` tokens in all."""
         del n_tokens, n_new
         threads = torch.get_num_threads()
-        with torch.inference_mode():  # of what torch computes
-            self._program.run_pieces(self._starts, n_items, _PIECE_TOKENS * threads, threads)
+        self._program.run_pieces(self._starts, n_items, _PIECE_TOKENS * threads, threads)
 
     def for_another_step(self) -> EncoderRunner:
         return EncoderRunner(self._model, self._buffers.max_items, self._buffers.max_tokens, self._arena)

@@ -17,7 +17,9 @@ from fastqps.devices.cpu.transformer import say_torch_calls
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cpu.matrix import multiplies
 from fastqps.ops.cpu.tape import Arena, Tape
+from fastqps.ops.precision import Precision, Quantization
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 
@@ -60,6 +62,25 @@ def test_layers_share_memory_and_so_do_the_steps_of_a_lane(tmp_path: Path) -> No
         items = random_items(rng, 7, 30)
         for each in (second, other_lane):
             assert np.array_equal(run(each, items), run(first, items))
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+def test_threads_of_our_own_change_no_answer(tmp_path: Path, quantization: Quantization) -> None:
+    """Where no operation is torch's."""
+    if not multiplies(torch.bfloat16):
+        pytest.skip("products in bfloat16 are torch's on this CPU")
+    write_checkpoint(tmp_path, "bert", hidden_size=96, intermediate_size=192, num_hidden_layers=4)
+    ops = CpuEncoderOps(torch.bfloat16, Precision(quantization))
+    made = EncoderRunner(PackedModel(load_card(str(tmp_path)), ops), 32, 1024)
+    assert not ops.tape.torch_calls
+    items, before, found = random_items(np.random.default_rng(0), 32, 33), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 2):
+            torch.set_num_threads(threads)
+            found.append(run(made, items))
+    finally:
+        torch.set_num_threads(before)
+    assert all(np.array_equal(found[0], other) for other in found)
 
 
 def test_what_torch_computes_is_logged_with_its_number(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -52,8 +52,8 @@ CXX_CONTENTS = {
     "edge": "the dispatcher of an edge, which sends claimed requests to other servers: `upstream`, `messages`",
     "service": "admission, items, batches, generations, answers; knows no protocol: `formats`, `tables`, `answers`, "
     "`intake`, each of which includes only those before it",
-    "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `cohere`, `ollama`, `json`, and `step`, the "
-    "items of edges",
+    "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `cohere`, `vllm`, `ollama`, `json`, and "
+    "`step`, the items of edges",
     "bind": "the only floor that sees Python",
 }
 # The folders of csrc that the C++ of loadgen may include.

@@ -71,6 +71,8 @@ void register_products(py::module_& m) {
 }
 
 void register_cpu(py::module_& m) {
+  m.def("set_team_cores", &step::Team::set_cores, "cores"_a,
+        "How many cores the threads of programs can use: they sleep at once where there are more threads.");
   m.def("has_team", &step::has_team, "Whether kernels can use several threads: torch has loaded an OpenMP runtime.");
   m.def(
       "mean_bags",

@@ -114,12 +114,12 @@ void register_program(py::module_& m) {
       .def(
           "call",
           [](Program& self, py::typing::Callable<void(int, int)> function) {
-            self.add([function = py::function(std::move(function))](const Piece& piece) {
+            self.add_torch([function = py::function(std::move(function))](const Piece& piece) {
               py::gil_scoped_acquire acquire;
               function(piece.tokens, piece.items);
             });
           },
-          "function"_a, "Calls a function of Python with the numbers of tokens and items.")
+          "function"_a, "Calls a function of Python, which uses torch, with the numbers of tokens and items.")
       .def(
           "run",
           [](const Program& self, u32 tokens, u32 items, u32 new_items, u32 threads) {

@@ -11,6 +11,7 @@
 #include "bind/bind.h"
 #include "bind/segment.h"
 #include "core/segment.h"
+#include "protocols/oip/output_tensors.h"
 #include "protocols/protocols.h"
 #include "service/predict_service.h"
 #include "transport/loop/front_door.h"
@@ -353,6 +354,12 @@ PYBIND11_MODULE(_front, m) {
   m.def(
       "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
       "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
+  py::list outputs;
+  for (const fastqps::TaskTraits& task : fastqps::kTasks)
+    for (const fastqps::protocols::OutputRow& row : fastqps::protocols::rows_of(task.output))
+      outputs.append(py::make_tuple(task.name, py::str(row.name), py::str(row.datatype)));
+  using Row = py::typing::Tuple<py::str, py::str, py::str>;  // task, name and datatype
+  m.attr_with_type_hint<py::typing::Tuple<Row, py::ellipsis>>("INFER_OUTPUTS") = py::tuple(outputs);
   fastqps::bind::register_wire(m);
   fastqps::bind::register_edge(m);
 }

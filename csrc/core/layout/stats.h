@@ -23,14 +23,17 @@ enum Rpc : u8 {
   kEmbeddings,
   kCompletions,
   kRerank,
+  kClassify,
+  kPooling,
+  kScore,
   kSteps,
   kOther,
   kMethods
 };
 inline constexpr const char* kMethodNames[kMethods] = {
-    "Predict",          "PredictBatch", "PredictStream", "Generate",   "ModelInfer",
-    "ModelStreamInfer", "tei.Embed",    "tei.Predict",   "tei.Rerank", "embeddings",
-    "completions",      "rerank",       "Steps",         "other"};
+    "Predict",   "PredictBatch", "PredictStream", "Generate",   "ModelInfer",  "ModelStreamInfer",
+    "tei.Embed", "tei.Predict",  "tei.Rerank",    "embeddings", "completions", "rerank",
+    "classify",  "pooling",      "score",         "Steps",      "other"};
 enum Reject : u32 {
   kRejectQueueFull = 0,
   kRejectSlots,

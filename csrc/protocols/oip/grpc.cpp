@@ -144,8 +144,12 @@ struct Shape : Packed {
     Packed::write(out, field, tensor.sizes());
   }
 };
+struct Pointed : Bytes {
+  static size_t size(const std::string_view* text) { return Bytes::size(*text); }
+  static void write(WireWriter& out, u32 field, const std::string_view* text) { Bytes::write(out, field, *text); }
+};
 using OutputFields =
-    Fields<Field<1, Bytes, &OutputTensor::name>, Field<2, Bytes, &OutputTensor::datatype>, Field<3, Shape>>;
+    Fields<Field<1, Pointed, &OutputTensor::name>, Field<2, Pointed, &OutputTensor::datatype>, Field<3, Shape>>;
 using Outputs = Repeated<Submessage<OutputFields>>;
 
 // A ModelInferResponse. items: none of a failure.

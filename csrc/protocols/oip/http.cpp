@@ -1,5 +1,7 @@
 // Inference over HTTP: requests and responses in JSON, with the contents of tensors in it or, by the protocol's binary
 // extension, behind it.
+#include <utility>
+
 #include "contract/quantize.h"
 #include "protocols/json/json_body.h"
 #include "protocols/oip/open_inference.h"
@@ -112,8 +114,8 @@ FieldError HttpInferReader::read(std::span<const u8> message, const transport::C
   if (wrong) return wrong;
   if (!binary_.empty()) return {"", reason.print("%zu bytes behind the JSON belong to no input", binary_.size())};
   if (const FieldError error = request_.finish(reason)) return error;
-  const u8 binary = binary_outputs_ | (binary_by_default_ ? u8(~form_given_) : 0);
-  if (request_.half_precision() && !(binary & kOutEmbedding))
+  const OutputSet binary = binary_outputs_ | (binary_by_default_ ? OutputSet(~form_given_) : OutputSet(0));
+  if (request_.half_precision() & ~binary)
     return {"parameters", "datatype FP16 has no form in JSON: ask for binary_data_output, too"};
   InferContext{request_.outputs(), binary, request_.id()}.write(context_);
   return {};
@@ -189,7 +191,7 @@ FieldError HttpInferReader::read_output(const JsonObject& output, ReasonText& re
   if (error) return error;
   if (!parameters.binary_data) return {};
   form_given_ |= bit;
-  binary_outputs_ = u8(*parameters.binary_data ? binary_outputs_ | bit : binary_outputs_ & ~bit);
+  binary_outputs_ = OutputSet(*parameters.binary_data ? binary_outputs_ | bit : binary_outputs_ & ~bit);
   return {};
 }
 
@@ -221,41 +223,51 @@ struct JsonResponse {
   const OutputTensors tensors;
 };
 
-size_t data_room(const OutputTensor& tensor, Items items) {
+struct JsonRoom {
   size_t room = 2;
-  for (const ResponseView& item : items) {
-    if (tensor.bit == kOutEmbedding) {
-      room += JsonWriter::floats_room(item.embedding.values.size()) + JsonWriter::bytes_room(item.embedding.raw.size());
-    } else if (tensor.bit == kOutScores) {
-      room += JsonWriter::floats_room(tensor.shape[1]);
-    } else {
-      room += JsonWriter::string_room(output_text(tensor, item).size()) + 1;
-    }
-  }
-  return room;
-}
+
+  void floats(std::span<const float> values) { room += JsonWriter::floats_room(values.size()); }
+  void bytes(std::span<const u8> values, DType) { room += JsonWriter::bytes_room(values.size()) + 1; }
+  void integer(u32) { room += JsonWriter::kIntegerBytes + 1; }
+  void text(std::string_view value) { room += JsonWriter::string_room(value.size()) + 1; }
+  void scores(const ResponseView&, u64 count) { room += JsonWriter::floats_room(count); }
+};
 
 // A flat array.
-void write_data(JsonWriter& out, const OutputTensor& tensor, Items items) {
-  std::vector<float> scores(tensor.bit == kOutScores ? tensor.shape[1] : 0);
-  out.raw("[");
-  for (size_t i = 0; i < items.size(); i++) {
-    if (i) out.raw(",");
-    if (tensor.bit == kOutEmbedding) {
-      const EmbeddingView& e = items[i].embedding;
-      e.raw.empty() ? out.elements(e.values) : out.bytes(e.raw, is_signed(e.dtype));
-    } else if (tensor.bit == kOutScores) {
-      write_scores(items[i], scores);
-      out.elements(scores);
-    } else {
-      out.string(output_text(tensor, items[i]));
-    }
+struct JsonElements {
+  JsonWriter& out;
+  bool first = true;
+  std::vector<float> scratch = {};
+
+  JsonWriter& next() { return std::exchange(first, false) ? out : out.raw(","); }
+  void floats(std::span<const float> values) {
+    if (!values.empty()) next().elements(values);
   }
+  void bytes(std::span<const u8> values, DType dtype) { next().bytes(values, is_signed(dtype)); }
+  void integer(u32 value) { next().number(u64(value)); }
+  void text(std::string_view value) { next().string(value); }
+  void scores(const ResponseView& item, u64 count) {
+    scratch.resize(count);
+    write_scores(item, scratch);
+    floats(scratch);
+  }
+};
+
+size_t data_room(const OutputTensor& tensor, Items items) {
+  JsonRoom sink;
+  each_element(tensor, items, sink);
+  return sink.room;
+}
+
+void write_data(JsonWriter& out, const OutputTensor& tensor, Items items) {
+  JsonElements sink{out};
+  out.raw("[");
+  each_element(tensor, items, sink);
   out.raw("]");
 }
 
 void write_head(JsonWriter& out, const OutputTensor& tensor) {
-  out.raw(R"({"name":)").string(tensor.name).raw(R"(,"datatype":)").string(tensor.datatype).raw(R"(,"shape":[)");
+  out.raw(R"({"name":)").string(*tensor.name).raw(R"(,"datatype":)").string(*tensor.datatype).raw(R"(,"shape":[)");
   for (u32 i = 0; i < tensor.dimensions; i++) out.raw(i ? "," : "").number(tensor.shape[i]);
   out.raw("]");
 }

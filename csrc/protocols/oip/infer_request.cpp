@@ -85,6 +85,8 @@ FieldError set_parameter(std::string_view name, const OptionValue& value, Reques
     why = service::to_text(value, &view.group);
   } else if (name == "datatype") {
     why = set_datatype(value, view);
+  } else if (name == "aggregation") {
+    why = service::to_aggregation(value, &view.output.aggregation);
   } else if (std::find(std::begin(kIgnored), std::end(kIgnored), name) == std::end(kIgnored)) {
     const bool ids = name.ends_with("_token_ids") && value.kind == Kind::kString;
     const auto error = service::set_option(name, ids ? ids_of(value.text, lists) : value, view, lists);
@@ -150,7 +152,7 @@ constexpr size_t kIdBytesMax = 1024;
 void InferRequest::clear() {
   base_ = {};
   version_ = id_ = {};
-  outputs_ = 0;
+  outputs_ = model_outputs_ = 0;
   items_ = 0;
   for (InputTensor& tensor : inputs_) tensor.clear();
 }
@@ -173,8 +175,8 @@ FieldError InferRequest::ask_for(std::string_view output, OutputBit& bit, Reason
     outputs_ |= bit = row.bit;
     return {};
   }
-  return {"outputs",
-          reason.print("'%.*s' is not an output: embedding, scores, label and text are", shown(output), output.data())};
+  return {"outputs", reason.print("'%.*s' is not an output: the model's metadata list those it has", shown(output),
+                                  output.data())};
 }
 
 // A version, and outputs, that the model does not have. A model that is not served is refused later.
@@ -187,16 +189,13 @@ FieldError InferRequest::check_model(ReasonText& reason) {
     return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
                                           int(version.size()), version.data())};
   const Output output = traits(routes_[u32(route)].task).output;
-  if (std::none_of(std::begin(kOutputRows), std::end(kOutputRows),
-                   [&](const OutputRow& row) { return row.output == output; }))
-    return {"model_name", reason.print("no output of this protocol can hold what '%s' answers; call Predict",
-                                       routes_.name(u32(route)))};
+  model_outputs_ = rows_of(output).set;
   if (output == Output::kGeneration && !routes_.setup(u32(route)).detokenizer)
     return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
                                        "Predict",
                                        routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
-    if (outputs_ & row.bit && row.output != output)
+    if (outputs_ & ~model_outputs_ & row.bit)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
   return {};
 }

@@ -85,8 +85,11 @@ class InferRequest {
   FieldError item(u32 index, RequestView& view, ReasonText& reason);
   // Empty if it is too long or not UTF-8. Also where finish() was not reached.
   std::string_view id() const;
-  u8 outputs() const { return outputs_; }
-  bool half_precision() const { return base_.output.dtype == i32(DType::kFloat16); }
+  OutputSet outputs() const { return outputs_; }
+  // The output that is of half precision, if one is.
+  OutputSet half_precision() const {
+    return base_.output.dtype == i32(DType::kFloat16) ? model_outputs_ & (kOutEmbedding | kOutTokenEmbedding) : 0;
+  }
 
  private:
   InputTensor& input(InputName name) { return inputs_[u32(name)]; }
@@ -101,7 +104,7 @@ class InferRequest {
   OptionLists lists_;
   std::string_view version_, id_;
   InputTensor inputs_[u32(InputName::kCount)];
-  u8 outputs_ = 0;
+  OutputSet outputs_ = 0, model_outputs_ = 0;  // asked for, and those that the model has
   u32 items_ = 0;
   std::vector<u32> ids_;  // of the item that was taken last
 };

@@ -77,7 +77,7 @@ class HttpInferReader final : public service::RequestReader {
   JsonBody body_;
   std::string_view binary_;  // what no input has taken yet
   // Outputs whose form was given, and those of them that are binary; what the others are.
-  u8 form_given_ = 0, binary_outputs_ = 0;
+  OutputSet form_given_ = 0, binary_outputs_ = 0;
   bool binary_by_default_ = false;
   std::string context_;
   ReasonText item_reason_;

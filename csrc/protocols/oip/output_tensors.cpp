@@ -1,44 +1,35 @@
 #include "protocols/oip/output_tensors.h"
 
 #include <cstring>
-#include <vector>
-
-#include "contract/quantize.h"
 
 namespace fastqps::protocols {
 
 namespace {
 
-constexpr size_t kContextHead = 2;  // the sets of outputs
+constexpr size_t kContextHead = 2 * sizeof(OutputSet);
 
-std::string_view datatype(const EmbeddingView& embedding) {
-  if (embedding.dtype <= DType::kFloat32) return "FP32";
-  return embedding.dtype == DType::kFloat16 ? "FP16" : is_signed(embedding.dtype) ? "INT8" : "UINT8";
-}
+// By DType.
+constexpr std::string_view kVectorTypes[] = {"FP32", "FP32", "FP16", "INT8", "UINT8", "INT8", "UINT8"};
 
-std::span<const u8> bytes_of(const EmbeddingView& e) {
-  if (!e.raw.empty()) return e.raw;
-  return {reinterpret_cast<const u8*>(e.values.data()), e.values.size_bytes()};
-}
-
-u64 dimensions(const EmbeddingView& e) {
-  return e.values.empty() ? e.raw.size() / (e.dtype == DType::kFloat16 ? 2 : 1) : e.values.size();
-}
-
-u8* append(u8* out, const void* data, size_t bytes) {
-  if (bytes) std::memcpy(out, data, bytes);
-  return out + bytes;
+// The numbers of an embedding, or of one of its vectors.
+u64 columns_of(const EmbeddingView& e) {
+  if (e.dimensions) return row_values(u8(e.dtype), e.dimensions);
+  return e.values.empty() ? e.raw.size() / value_bytes(u8(e.dtype)) : e.values.size();
 }
 
 }  // namespace
 
 void InferContext::write(std::string& context) const {
-  context.assign({char(outputs), char(binary)});
+  const OutputSet sets[] = {outputs, binary};
+  static_assert(sizeof sets == kContextHead);
+  context.assign(reinterpret_cast<const char*>(sets), sizeof sets);
   context += id;
 }
 
 InferContext InferContext::read(std::string_view context) {
-  return {u8(context[0]), u8(context[1]), context.substr(kContextHead)};
+  OutputSet sets[2];
+  std::memcpy(sets, context.data(), sizeof sets);
+  return {sets[0], sets[1], context.substr(kContextHead)};
 }
 
 ServedModel served_model(std::string_view model_version) {
@@ -46,37 +37,45 @@ ServedModel served_model(std::string_view model_version) {
   return {model_version.substr(0, at), model_version.substr(at + 1)};
 }
 
-OutputTensors::OutputTensors(u8 asked, std::span<const ResponseView> items) {
+OutputTensors::OutputTensors(OutputSet asked, std::span<const ResponseView> items) {
   if (items.empty()) return;  // of a failure
   const ResponseView& first = items[0];
   const u64 n = items.size();
-  const auto add = [&](OutputBit bit, std::string_view name, std::string_view type, u64 columns) {
-    if (!asked || (asked & bit)) tensors_[count_++] = {bit, name, type, {n, columns}, columns ? 2u : 1u};
-  };
-  switch (first.output) {
-    case Output::kEmbedding:
-      add(kOutEmbedding, "embedding", datatype(first.embedding), dimensions(first.embedding));
-      break;
-    case Output::kClassification:
-      add(kOutScores, "scores", "FP32", first.labels.size());
-      add(kOutLabel, "label", "BYTES", 0);
-      break;
-    case Output::kGeneration:
-      add(kOutText, "text", "BYTES", 0);
-      break;
-    case Output::kNone:
-    case Output::kEntities:
-    case Output::kMulti:
-    case Output::kSlot:
-    case Output::kText:
-    case Output::kSparse:  // InferRequest::check_model() refuses such models
-      break;
+  const OutputRows& own = rows_of(first.output);
+  const bool any_rows = own.set & kOutOffsets;
+  u64 rows = 0;
+  if (any_rows)
+    for (const ResponseView& item : items) rows += rows_of(item);
+  for (const OutputRow& row : own) {
+    if (asked && !(asked & row.bit)) continue;
+    OutputTensor& tensor = tensors_[count_++];
+    tensor.bit = row.bit;
+    tensor.name = &row.name;
+    tensor.datatype = &row.datatype;
+    tensor.shape[0] = row.bit == kOutOffsets ? n + 1 : any_rows ? rows : n;
+    tensor.dimensions = 1;
+    if (row.bit & (kOutEmbedding | kOutTokenEmbedding)) {
+      tensor.datatype = &kVectorTypes[u32(first.embedding.dtype)];
+      tensor.shape[tensor.dimensions++] = columns_of(first.embedding);
+    } else if (row.bit == kOutScores) {
+      tensor.shape[tensor.dimensions++] = first.labels.size();
+    }
   }
 }
 
-std::string_view output_text(const OutputTensor& tensor, const ResponseView& item) {
-  if (tensor.bit == kOutText) return item.generation.text;
-  return item.labels.empty() ? std::string_view() : item.labels[0].name;  // the best one is the first
+u32 rows_of(const ResponseView& item) {
+  const EmbeddingView& e = item.embedding;
+  switch (item.output) {
+    case Output::kMulti:
+      if (e.raw.empty()) return u32(e.values.size() / std::max(e.dimensions, 1u));
+      return u32(e.raw.size() / (columns_of(e) * value_bytes(u8(e.dtype))));
+    case Output::kEntities:
+      return u32(item.entities.size());
+    case Output::kSparse:
+      return u32(item.sparse.ids.size());
+    default:
+      return 0;
+  }
 }
 
 void write_scores(const ResponseView& item, std::span<float> out) {
@@ -86,31 +85,52 @@ void write_scores(const ResponseView& item, std::span<float> out) {
     if (label.index < out.size()) out[label.index] = label.score;
 }
 
+namespace {
+
+struct RawSize {
+  size_t size = 0;
+
+  void floats(std::span<const float> values) { size += values.size_bytes(); }
+  void bytes(std::span<const u8> values, DType) { size += values.size(); }
+  void integer(u32) { size += sizeof(u32); }
+  void text(std::string_view value) { size += sizeof(u32) + value.size(); }
+  void scores(const ResponseView&, u64 count) { size += count * sizeof(float); }
+};
+
+struct RawWriter {
+  u8* out;
+  std::vector<float> scratch = {};
+
+  void append(const void* data, size_t bytes) {
+    if (bytes) std::memcpy(out, data, bytes);
+    out += bytes;
+  }
+  void floats(std::span<const float> values) { append(values.data(), values.size_bytes()); }
+  void bytes(std::span<const u8> values, DType) { append(values.data(), values.size()); }
+  void integer(u32 value) { append(&value, sizeof value); }
+  void text(std::string_view value) {
+    integer(u32(value.size()));
+    append(value.data(), value.size());
+  }
+  void scores(const ResponseView& item, u64 count) {
+    scratch.resize(count);
+    write_scores(item, scratch);
+    floats(scratch);
+  }
+};
+
+}  // namespace
+
 size_t raw_size(const OutputTensor& tensor, std::span<const ResponseView> items) {
-  if (tensor.bit == kOutScores) return items.size() * tensor.shape[1] * sizeof(float);
-  size_t bytes = 0;
-  for (const ResponseView& item : items)
-    bytes +=
-        tensor.bit == kOutEmbedding ? bytes_of(item.embedding).size() : sizeof(u32) + output_text(tensor, item).size();
-  return bytes;
+  RawSize sink;
+  each_element(tensor, items, sink);
+  return sink.size;
 }
 
 u8* write_raw(const OutputTensor& tensor, std::span<const ResponseView> items, u8* out) {
-  std::vector<float> scores(tensor.bit == kOutScores ? tensor.shape[1] : 0);
-  for (const ResponseView& item : items) {
-    if (tensor.bit == kOutEmbedding) {
-      const std::span<const u8> row = bytes_of(item.embedding);
-      out = append(out, row.data(), row.size());
-    } else if (tensor.bit == kOutScores) {
-      write_scores(item, scores);
-      out = append(out, scores.data(), scores.size() * sizeof(float));
-    } else {
-      const std::string_view text = output_text(tensor, item);
-      const auto size = u32(text.size());
-      out = append(append(out, &size, sizeof size), text.data(), size);
-    }
-  }
-  return out;
+  RawWriter sink{out};
+  each_element(tensor, items, sink);
+  return sink.out;
 }
 
 }  // namespace fastqps::protocols

@@ -1,8 +1,11 @@
 // The outputs of a response as tensors, and their raw contents. gRPC and HTTP share them.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/layout.h"
 #include "service/formats/protocol.h"
@@ -10,22 +13,71 @@
 namespace fastqps::protocols {
 
 // Bits of outputs, for sets of them.
-enum OutputBit : u8 { kOutEmbedding = 1, kOutScores = 2, kOutLabel = 4, kOutText = 8 };
+enum OutputBit : u16 {
+  kOutEmbedding = 1,
+  kOutScores = 2,
+  kOutLabel = 4,
+  kOutText = 8,
+  kOutTokenEmbedding = 16,
+  kOutEntityLabel = 32,
+  kOutEntityScore = 64,
+  kOutEntityStart = 128,
+  kOutEntityEnd = 256,
+  kOutTokenId = 512,
+  kOutWeight = 1024,
+  kOutOffsets = 2048
+};
+using OutputSet = u16;
 
 struct OutputRow {
   std::string_view name;
   OutputBit bit;
   Output output;  // what holds it in a response
+  std::string_view datatype;
 };
-inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Output::kEmbedding},
-                                            {"scores", kOutScores, Output::kClassification},
-                                            {"label", kOutLabel, Output::kClassification},
-                                            {"text", kOutText, Output::kGeneration}};
+// Where an item has any number of rows, those of all items are one after the other, and item i has the rows from
+// offsets[i] to offsets[i + 1].
+inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Output::kEmbedding, "FP32"},
+                                            {"scores", kOutScores, Output::kClassification, "FP32"},
+                                            {"label", kOutLabel, Output::kClassification, "BYTES"},
+                                            {"text", kOutText, Output::kGeneration, "BYTES"},
+                                            {"token_embedding", kOutTokenEmbedding, Output::kMulti, "FP32"},
+                                            {"offsets", kOutOffsets, Output::kMulti, "INT32"},
+                                            {"entity_label", kOutEntityLabel, Output::kEntities, "BYTES"},
+                                            {"entity_score", kOutEntityScore, Output::kEntities, "FP32"},
+                                            {"entity_start", kOutEntityStart, Output::kEntities, "INT32"},
+                                            {"entity_end", kOutEntityEnd, Output::kEntities, "INT32"},
+                                            {"offsets", kOutOffsets, Output::kEntities, "INT32"},
+                                            {"token_id", kOutTokenId, Output::kSparse, "INT32"},
+                                            {"weight", kOutWeight, Output::kSparse, "FP32"},
+                                            {"offsets", kOutOffsets, Output::kSparse, "INT32"}};
+// The rows of an Output, which are neighbours, and their bits.
+struct OutputRows {
+  u32 first = 0, count = 0;
+  OutputSet set = 0;
+
+  const OutputRow* begin() const { return kOutputRows + first; }
+  const OutputRow* end() const { return begin() + count; }
+};
+inline constexpr auto kRowsOfOutputs = [] {
+  std::array<OutputRows, u32(Output::kText) + 1> all{};
+  for (u32 i = 0; i < std::size(kOutputRows); i++) {
+    OutputRows& rows = all[u32(kOutputRows[i].output)];
+    if (!rows.count++) rows.first = i;
+    rows.set |= kOutputRows[i].bit;
+  }
+  return all;
+}();
+constexpr const OutputRows& rows_of(Output output) { return kRowsOfOutputs[u32(output)]; }
+static_assert(std::ranges::all_of(kOutputRows, [](const OutputRow& row) {
+  return u32(&row - kOutputRows) < rows_of(row.output).first + rows_of(row.output).count;
+}));
+static_assert(std::ranges::all_of(kTasks, [](const TaskTraits& task) { return rows_of(task.output).count != 0; }));
 
 // The context of this protocol's readers and writers: a request, as far as its answer depends on it.
 struct InferContext {
-  u8 outputs = 0;  // that were asked for; none: all
-  u8 binary = 0;   // HTTP: those that are sent behind the JSON
+  OutputSet outputs = 0;  // that were asked for; none: all
+  OutputSet binary = 0;   // HTTP: those that are sent behind the JSON
   std::string_view id = {};
 
   void write(std::string& context) const;
@@ -40,7 +92,7 @@ ServedModel served_model(std::string_view model_version);
 
 struct OutputTensor {
   OutputBit bit;
-  std::string_view name, datatype;
+  const std::string_view *name, *datatype;  // pointers are trivial: unused elements of OutputTensors cost nothing
   u64 shape[2];
   u32 dimensions;
 
@@ -50,12 +102,13 @@ struct OutputTensor {
 // The tensors of an answer, in the order of kOutputRows.
 class OutputTensors {
  public:
-  OutputTensors(u8 asked, std::span<const ResponseView> items);
+  OutputTensors(OutputSet asked, std::span<const ResponseView> items);
   const OutputTensor* begin() const { return tensors_; }
   const OutputTensor* end() const { return tensors_ + count_; }
 
  private:
-  OutputTensor tensors_[2];
+  static constexpr u32 kMost = 5;
+  OutputTensor tensors_[kMost];
   u32 count_ = 0;
 };
 
@@ -63,9 +116,57 @@ class OutputTensors {
 size_t raw_size(const OutputTensor& tensor, std::span<const ResponseView> items);
 u8* write_raw(const OutputTensor& tensor, std::span<const ResponseView> items, u8* out);
 
-// The one string of an item that `label` or `text` has.
-std::string_view output_text(const OutputTensor& tensor, const ResponseView& item);
+// How many rows an item has in tensors with offsets.
+u32 rows_of(const ResponseView& item);
 // An item's scores in the model's order. out: as many as there are.
 void write_scores(const ResponseView& item, std::span<float> out);
+
+// Calls the sink for all elements of a tensor, in their order: floats(values), bytes(values, dtype), integer(value),
+// text(value), and scores(item, count) for as many floats as write_scores() writes.
+template <class Sink>
+void each_element(const OutputTensor& tensor, std::span<const ResponseView> items, Sink& sink) {
+  const auto each_entity = [&](auto take) {
+    for (const ResponseView& item : items)
+      for (const EntityView& entity : item.entities) take(entity);
+  };
+  u32 rows = 0;
+  switch (tensor.bit) {
+    case kOutEmbedding:
+    case kOutTokenEmbedding:
+      for (const ResponseView& item : items) {
+        const EmbeddingView& e = item.embedding;
+        e.raw.empty() ? sink.floats(e.values) : sink.bytes(e.raw, e.dtype);
+      }
+      return;
+    case kOutScores:
+      for (const ResponseView& item : items) sink.scores(item, tensor.shape[1]);
+      return;
+    case kOutLabel:  // the best one is the first
+      for (const ResponseView& item : items) sink.text(item.labels.empty() ? std::string_view() : item.labels[0].name);
+      return;
+    case kOutText:
+      for (const ResponseView& item : items) sink.text(item.generation.text);
+      return;
+    case kOutEntityLabel:
+      return each_entity([&](const EntityView& entity) { sink.text(entity.label); });
+    case kOutEntityScore:
+      return each_entity([&](const EntityView& entity) { sink.floats(std::span(&entity.score, 1)); });
+    case kOutEntityStart:
+      return each_entity([&](const EntityView& entity) { sink.integer(entity.start); });
+    case kOutEntityEnd:
+      return each_entity([&](const EntityView& entity) { sink.integer(entity.end); });
+    case kOutTokenId:
+      for (const ResponseView& item : items)
+        for (const u32 id : item.sparse.ids) sink.integer(id);
+      return;
+    case kOutWeight:
+      for (const ResponseView& item : items) sink.floats(item.sparse.weights);
+      return;
+    case kOutOffsets:
+      sink.integer(0);
+      for (const ResponseView& item : items) sink.integer(rows += rows_of(item));
+      return;
+  }
+}
 
 }  // namespace fastqps::protocols

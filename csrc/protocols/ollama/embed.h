@@ -17,9 +17,7 @@ class OllamaEmbedReader : public TeiJsonReader {
   FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
     input_.item(index, view);
-    FieldError error = requests_.embed(options_.text, view, item_reason_);
-    if (error.fault == FieldFault::kEmpty) error.field = field_;
-    return error;
+    return requests_.embed(options_.text, view, item_reason_);
   }
 
  protected:
@@ -36,7 +34,7 @@ class OllamaEmbedReader : public TeiJsonReader {
   FieldError check(const transport::CallInfo&, ReasonText&) final {
     constexpr std::string_view kTag = ":latest";  // which a name without a tag means, too
     std::string_view& model = options_.text.model;
-    if (model.ends_with(kTag) && requests_.embedding(model) < 0) model.remove_suffix(kTag.size());
+    if (model.ends_with(kTag) && requests_.find({Task::kEmbed}, model) < 0) model.remove_suffix(kTag.size());
     options_.text.normalize = normalize_;
     return input_.given() ? FieldError{} : FieldError{field_, "must be given"};
   }

@@ -39,13 +39,12 @@ void write_rerank_error(const transport::HttpError& error, transport::HttpErrorB
 class DocumentsReader final : public RankReader {
  public:
   DocumentsReader(service::ModelRoutes& routes, u32 items_max)
-      : RankReader(routes, items_max, "documents"), routes_(routes) {}
+      : RankReader(routes, items_max, "documents", kCohereOptions) {}
 
  private:
   void clear() override {
     RankReader::clear();
     top_n_ = tokens_per_document_ = 0;
-    options_.base.output.timings = false;  // no headers say them
   }
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
     if (name == "documents") return read_documents(element, reason);
@@ -69,12 +68,9 @@ class DocumentsReader final : public RankReader {
   FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
     if (query_ && query_->empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
     if (const FieldError error = check_texts(reason)) return error;
-    const i32 route = requests_.ranking(options_.text.model);
-    const u32 tokens = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
-    if (tokens_per_document_ && tokens_per_document_ < tokens)
-      return {"max_tokens_per_doc",
-              reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
-                           tokens_per_document_, tokens)};
+    const i32 route = requests_.find(kRanks, options_.text.model);
+    if (const FieldError error = requests_.check_tokens("max_tokens_per_doc", tokens_per_document_, route, reason))
+      return error;
     AnswerHead head;
     if (top_n_) head.results_max = top_n_;
     head.begin(info, made_++);
@@ -110,7 +106,6 @@ class DocumentsReader final : public RankReader {
     return {};
   }
 
-  service::ModelRoutes& routes_;
   u32 top_n_ = 0, tokens_per_document_ = 0;  // 0: not given
   u64 made_ = 0;                             // requests so far, for their ids
 };

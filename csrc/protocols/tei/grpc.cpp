@@ -77,7 +77,7 @@ RerankReader::RerankReader(service::ModelRoutes& routes, u32 items_max)
     : RerankReader(routes, items_max, parse<RankFields>, 0) {}
 
 FieldError RerankReader::check(ReasonText& reason) {
-  if (const FieldError error = requests_.check_ranks(request_.model, reason)) return error;
+  if (const FieldError error = requests_.check(kRanks, request_.model, reason)) return error;
   if (request_.texts.empty()) return {"texts", "0 texts, at least 1"};
   if (request_.texts.size() > items_max_)
     return {"texts", reason.print("%zu texts, at most %u", request_.texts.size(), items_max_)};

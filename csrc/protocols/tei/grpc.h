@@ -68,7 +68,7 @@ class RerankReader : public TeiReader {
   u32 items() const override { return u32(request_.texts.size()); }
   FieldError item(u32 index, RequestView& view) final {
     view.output.timings = true;
-    return requests_.rerank("texts", request_.query, request_.texts[index], request_, view, item_reason_);
+    return requests_.rerank(request_.query, request_.texts[index], request_, view, item_reason_);
   }
 
  protected:

@@ -1,6 +1,5 @@
 // The answers of text-embeddings-inference over HTTP, and its errors.
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "protocols/tei/http.h"
@@ -15,18 +14,6 @@ using transport::JsonWriter;
 using Items = std::span<const ResponseView>;
 
 constexpr size_t kAround = 64;  // what stands around a value, and around all
-
-// Nothing is similar to a vector of zeros.
-float cosine(std::span<const float> a, std::span<const float> b) {
-  double product = 0, a_squares = 0, b_squares = 0;
-  for (size_t i = 0; i < a.size() && i < b.size(); i++) {
-    product += double(a[i]) * b[i];
-    a_squares += double(a[i]) * a[i];
-    b_squares += double(b[i]) * b[i];
-  }
-  const double lengths = std::sqrt(a_squares) * std::sqrt(b_squares);
-  return lengths == 0 ? 0 : float(product / lengths);
-}
 
 // A writer whose responses say in headers how long they took, as TEI's do.
 template <auto room_of, auto write_to, const service::FieldNames& names>
@@ -61,22 +48,15 @@ const TimedWriter<embeds_room, write_embeds, service::kTeiFields> embed_json_wri
 // A vector for each token, of each item.
 size_t token_lists_room(const AnsweredCall&, Items items) {
   size_t room = kAround;
-  for (const ResponseView& item : items) {
-    const EmbeddingView& e = item.embedding;
-    room += kAround + JsonWriter::floats_room(e.values.size()) + 3 * e.values.size() / std::max(e.dimensions, 1u);
-  }
+  for (const ResponseView& item : items)
+    room += 1 + JsonWriter::rows_room(item.embedding.values.size(), item.embedding.dimensions);
   return room;
 }
 
 u8* write_token_lists(const AnsweredCall&, Items items, u8* buffer) {
   JsonWriter out(buffer);
-  for (size_t i = 0; i < items.size(); i++) {
-    const EmbeddingView& e = items[i].embedding;
-    out.raw(i ? ",[" : "[[");
-    for (size_t at = 0; at < e.values.size(); at += e.dimensions)
-      out.raw(at ? "," : "").floats(e.values.subspan(at, e.dimensions));
-    out.raw("]");
-  }
+  for (size_t i = 0; i < items.size(); i++)
+    out.raw(i ? "," : "[").rows(items[i].embedding.values, items[i].embedding.dimensions);
   return out.raw("]").end();
 }
 const TimedWriter<token_lists_room, write_token_lists, service::kTeiFields> token_vectors_json_writer;
@@ -141,6 +121,60 @@ u8* write_predictions(const AnsweredCall& call, Items items, u8* buffer) {
 }
 const TimedWriter<predictions_room, write_predictions, service::kTeiFields> predict_json_writer;
 
+// Finds parts of a text by code points. Looking for them in their order takes one walk along the text.
+class CodePoints {
+ public:
+  explicit CodePoints(std::string_view text) : text_(text) {}
+  std::string_view part(u32 start, u32 end) {
+    if (start < point_) byte_ = point_ = 0;
+    const size_t from = walk_to(start);
+    return text_.substr(from, walk_to(end) - from);
+  }
+
+ private:
+  size_t walk_to(u32 point) {
+    for (; point_ < point && byte_ < text_.size(); point_++)
+      for (byte_++; byte_ < text_.size() && (u8(text_[byte_]) & 0xc0) == 0x80;) byte_++;
+    return byte_;
+  }
+
+  const std::string_view text_;
+  size_t byte_ = 0;
+  u32 point_ = 0;  // that begins at byte_
+};
+
+size_t entities_room(const AnsweredCall& call, Items items) {
+  constexpr size_t kEntity = kAround + JsonWriter::kFloatBytes + 2 * JsonWriter::kIntegerBytes;
+  size_t room = kAround + JsonWriter::string_room(call.context.size());  // words do not overlap
+  for (const ResponseView& item : items) {
+    room += kAround;
+    for (const EntityView& each : item.entities) room += kEntity + JsonWriter::string_room(each.label.size());
+  }
+  return room;
+}
+
+u8* write_entities(const AnsweredCall& call, Items items, u8* buffer) {
+  JsonWriter out(buffer);
+  const EntitiesHead head = EntitiesHead::of(call.context);
+  const std::vector<std::string_view> texts = RankContext::texts(call.context.substr(sizeof head));
+  if (head.batch) out.raw("[");
+  for (size_t i = 0; i < items.size(); i++) {
+    CodePoints points(texts[i]);
+    out.raw(i ? ",[" : "[");
+    bool first = true;
+    for (const EntityView& each : items[i].entities) {
+      out.raw(std::exchange(first, false) ? "{\"" : ",{\"").raw(head.grouped ? "entity_group" : "entity");
+      out.raw("\":").string(each.label).raw(R"(,"score":)").number(each.score);
+      out.raw(R"(,"word":)").string(points.part(each.start, each.end));
+      out.raw(R"(,"start":)").number(u64(each.start)).raw(R"(,"end":)").number(u64(each.end)).raw("}");
+    }
+    out.raw("]");
+  }
+  if (head.batch) out.raw("]");
+  return out.end();
+}
+const TimedWriter<entities_room, write_entities, service::kTeiFields> entities_writer;
+
 size_t rank_list_room(const AnsweredCall& call, Items items) {
   constexpr size_t kRank = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
   return kAround + JsonWriter::string_room(call.context.size()) + items.size() * kRank;
@@ -166,7 +200,7 @@ const TimedWriter<rank_list_room, write_rank_list, service::kTeiRankFields> rera
 const service::AnswerWriter &kEmbedJsonWriter = embed_json_writer, &kSparseJsonWriter = sparse_json_writer,
                             &kTokenVectorsJsonWriter = token_vectors_json_writer,
                             &kSimilarityWriter = similarity_writer, &kPredictJsonWriter = predict_json_writer,
-                            &kRerankJsonWriter = rerank_json_writer;
+                            &kEntitiesWriter = entities_writer, &kRerankJsonWriter = rerank_json_writer;
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/json/json_reader.h"
 #include "protocols/json/text_input.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
@@ -25,17 +26,27 @@ struct JsonOptions {
   TextOptions text;
   RequestView base;  // priority and timeout
   bool return_text = false;
+
+  // cuts: texts that are too long, where a request does not say. timings: they are in the answer's headers.
+  static JsonOptions of_api(bool cuts, bool timings) {
+    JsonOptions options;
+    options.text.truncation.by_api = cuts;
+    options.base.output.timings = timings;
+    return options;
+  }
 };
+// TEI cuts since 1.9, and Cohere's API does.
+inline const JsonOptions kTeiOptions = JsonOptions::of_api(true, true),
+                         kCohereOptions = JsonOptions::of_api(true, false);
 
 // Reads the fields of a body, each by itself or as an option.
-class TeiJsonReader : public service::RequestReader {
+class TeiJsonReader : public JsonReader {
  public:
-  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final {
+  FieldError read_body(const JsonObject& body, const transport::CallInfo& info, ReasonText& reason) final {
     begin();
-    const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
-      return read_field(name, value, reason);
-    });
-    return error ? error : check(info, reason);
+    for (const auto [name, value] : body)
+      if (const FieldError error = read_field(name, value, reason)) return error;
+    return check(info, reason);
   }
   // Reads one of several requests in a body: its fields, or its "inputs" alone. options: of all, which count where it
   // has none itself; nullptr: none.
@@ -55,7 +66,8 @@ class TeiJsonReader : public service::RequestReader {
   }
 
  protected:
-  TeiJsonReader(service::ModelRoutes& routes, u32 items_max) : requests_(routes), items_max_(items_max) {}
+  TeiJsonReader(service::ModelRoutes& routes, u32 items_max, const JsonOptions& defaults = kTeiOptions)
+      : requests_(routes), items_max_(items_max), defaults_(defaults) {}
 
   // Forgets the last request.
   virtual void clear() = 0;
@@ -81,8 +93,18 @@ class TeiJsonReader : public service::RequestReader {
     }
     return {};
   }
+  // Calls read(name, value) for each of the options that are in an object of their own.
+  template <class Read>
+  FieldError each_parameter(const JsonValue& value, Read read) {
+    JsonObject parameters;
+    if (value.is_null()) return {};
+    if (value.get(parameters)) return {"parameters", "must be an object"};
+    for (const auto [name, each] : parameters)
+      if (const FieldError error = read(name, each)) return error;
+    return {};
+  }
   // Reads one of the options. TEI ignores fields that it does not know, so they are ignored here.
-  FieldError read_option(std::string_view name, const JsonValue& element) {
+  virtual FieldError read_option(std::string_view name, const JsonValue& element) {
     if (element.is_null()) return {};  // clients send null for what is not set
     const OptionValue value = option_value(element);
     TextOptions& text = options_.text;
@@ -99,14 +121,12 @@ class TeiJsonReader : public service::RequestReader {
 
   TextRequests requests_;
   const u32 items_max_;
-  JsonOptions options_;
+  JsonOptions options_;  // of the request
   ReasonText item_reason_;
 
  private:
   void begin() {
-    options_ = {};
-    options_.text.truncation.by_api = true;  // as TEI since 1.9, and Cohere's API
-    options_.base.output.timings = true;     // for the headers
+    options_ = defaults_;
     clear();
   }
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
@@ -114,7 +134,7 @@ class TeiJsonReader : public service::RequestReader {
     return own ? *own : read_option(name, value);
   }
 
-  JsonBody body_;
+  const JsonOptions& defaults_;
 };
 
 // POST /embed, /embed_sparse and /embed_all: {"inputs"}, an item for each.
@@ -169,11 +189,8 @@ class SimilarityReader final : public TeiJsonReader {
   }
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
     JsonObject fields;
-    if (name == "parameters" && !value.is_null()) {
-      if (value.get(fields)) return FieldError{"parameters", "must be an object"};
-      for (const auto [option, each] : fields)
-        if (const FieldError error = read_option(option, each)) return error;
-    }
+    if (name == "parameters")
+      return each_parameter(value, [&](auto option, const JsonValue& each) { return read_option(option, each); });
     if (name != "inputs") return FieldError{};
     clear();
     given_ = true;
@@ -272,20 +289,84 @@ class PredictJsonReader final : public TeiJsonReader {
   std::vector<Sequence> sequences_;
 };
 
+// The beginning of the context of an answer with entities; a RankContext follows.
+struct EntitiesHead {
+  bool batch = false;   // the texts were an array
+  bool grouped = true;  // neighbouring tokens are joined
+
+  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+  static EntitiesHead of(std::string_view context) { return {bool(context[0]), bool(context[1])}; }
+};
+
+// POST /entities: {"inputs", "parameters"}, an item for each text, as Hugging Face's API has them.
+class EntitiesReader final : public TeiJsonReader {
+ public:
+  EntitiesReader(service::ModelRoutes& routes, u32 items_max) : TeiJsonReader(routes, items_max) {}
+
+  u32 items() const override { return u32(texts_.size()); }
+  FieldError item(u32 index, RequestView& view) override {
+    view = options_.base;
+    view.input = Input::kText;
+    view.text = texts_[index];
+    return requests_.entities(options_.text, view, item_reason_);
+  }
+  std::string_view context() const override { return context_; }
+
+ private:
+  void clear() override {
+    given_ = false;
+    head_ = {};
+    texts_.clear();
+  }
+  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
+    if (name == "inputs") return read_inputs(value, reason);
+    if (name != "parameters") return {};
+    return each_parameter(value, [&](auto option, const JsonValue& each) { return read_option(option, each); });
+  }
+  FieldError read_option(std::string_view name, const JsonValue& value) override {
+    return name == "aggregation_strategy" ? read_aggregation(value) : TeiJsonReader::read_option(name, value);
+  }
+  FieldError read_inputs(const JsonValue& value, ReasonText& reason) {
+    given_ = true;
+    if (head_.batch = !value.is_string(); head_.batch) return read_texts("inputs", value, items_max_, texts_, reason);
+    texts_.assign(1, std::string_view(value));
+    return {};
+  }
+  FieldError read_aggregation(const JsonValue& value) {
+    if (value.is_null()) return {};
+    i32& aggregation = options_.base.output.aggregation;
+    const char* why = service::to_aggregation(option_value(value), &aggregation);
+    head_.grouped = aggregation != i32(Aggregation::kNone);
+    return {"aggregation_strategy", why};
+  }
+  FieldError check(const transport::CallInfo&, ReasonText&) override {
+    if (!given_) return {"inputs", "must be given"};
+    if (texts_.empty()) return {"inputs", "0 texts, at least 1", FieldFault::kEmpty};
+    context_ = head_.bytes();
+    RankContext::append(context_, true, texts_);
+    return {};
+  }
+
+  bool given_ = false;
+  EntitiesHead head_;
+  std::vector<std::string_view> texts_;
+  std::string context_;
+};
+
 // Requests of a query and texts to rank, an item for each text.
 class RankReader : public TeiJsonReader {
  public:
   u32 items() const final { return u32(texts_.size()); }
   FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
-    return requests_.rerank(field_, *query_, texts_[index], options_.text, view, item_reason_);
+    return requests_.rerank(*query_, texts_[index], options_.text, view, item_reason_);
   }
   std::string_view context() const final { return context_; }
 
  protected:
   // field: the name of the texts, a literal.
-  RankReader(service::ModelRoutes& routes, u32 items_max, const char* field)
-      : TeiJsonReader(routes, items_max), field_(field) {}
+  RankReader(service::ModelRoutes& routes, u32 items_max, const char* field, const JsonOptions& defaults = kTeiOptions)
+      : TeiJsonReader(routes, items_max, defaults), field_(field) {}
   void clear() override {
     query_.reset();
     texts_given_ = false;
@@ -295,7 +376,7 @@ class RankReader : public TeiJsonReader {
     if (!query_) return {"query", "must be given"};
     if (!texts_given_) return {field_, "must be given"};
     if (texts_.empty()) return {field_, reason.print("0 %s, at least 1", field_), FieldFault::kEmpty};
-    return requests_.check_ranks(options_.text.model, reason);
+    return requests_.check(kRanks, options_.text.model, reason);
   }
 
   const char* const field_;
@@ -314,8 +395,6 @@ class RerankJsonReader final : public RankReader {
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
     if (name == "query") return read_text("query", value, &query_.emplace());
     if (name == "texts") return texts_given_ = true, read_texts("texts", value, items_max_, texts_, reason);
-    // Other servers rank documents at this path.
-    if (name == "documents") return FieldError{"documents", "this route takes texts; POST /v1/rerank takes documents"};
     return {};
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override {

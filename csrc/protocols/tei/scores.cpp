@@ -35,6 +35,17 @@ std::vector<Rank> ranked(std::span<const ResponseView> items) {
   return ranks;
 }
 
+float cosine(std::span<const float> a, std::span<const float> b) {
+  double product = 0, a_squares = 0, b_squares = 0;
+  for (size_t i = 0; i < a.size() && i < b.size(); i++) {
+    product += double(a[i]) * b[i];
+    a_squares += double(a[i]) * a[i];
+    b_squares += double(b[i]) * b[i];
+  }
+  const double lengths = std::sqrt(a_squares) * std::sqrt(b_squares);
+  return lengths == 0 ? 0 : float(product / lengths);
+}
+
 std::vector<SparseValue> by_index(const SparseView& sparse) {
   std::vector<SparseValue> values;
   for (size_t i = 0; i < sparse.ids.size(); i++) values.push_back({sparse.ids[i], sparse.weights[i]});

@@ -24,6 +24,9 @@ std::vector<Rank> ranked(std::span<const ResponseView> items);
 // The scores of an item, in the order of its labels, as its client wants them.
 std::vector<float> scores_of(const ResponseView& item);
 
+// Of a vector of zeros it is 0.
+float cosine(std::span<const float> a, std::span<const float> b);
+
 // The weights of an item by token id, ascending.
 struct SparseValue {
   u32 index;

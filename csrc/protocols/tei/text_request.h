@@ -25,6 +25,7 @@ struct TextOptions {
   std::optional<bool> normalize = {};                           // of Embed; not given: true
   std::optional<u32> dimensions = {};                           // of Embed; not given: all
   bool raw_scores = false;                                      // of Predict and Rerank
+  bool takes_empty = false;                                     // an empty text is one
 };
 
 // The number of code points of a valid text.
@@ -32,67 +33,85 @@ inline u32 characters_of(std::string_view text) {
   return u32(std::count_if(text.begin(), text.end(), [](char byte) { return (u8(byte) & 0xc0) != 0x80; }));
 }
 
+// What a request asks of a model.
+struct Need {
+  Task task;
+  bool rank = false, single_texts = false;
+};
+inline constexpr Need kRanks{.task = Task::kClassify, .rank = true};
+
 // Each function turns one request into an item, and keeps what else the view has. A refusal of the model is a failed
-// precondition.
+// precondition. Refusals name the fields of PredictRequest (service::FieldNames).
 class TextRequests {
  public:
   explicit TextRequests(service::ModelRoutes& routes) : routes_(routes) {}
 
-  // The view has the text, or its token ids.
+  // In these the view has the text, or its token ids.
   FieldError embed(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    if (const FieldError error = embed_as(Task::kEmbed, options, view, reason)) return error;
+    if (const FieldError error = take_text(Task::kEmbed, options, view, reason)) return error;
     if (options.dimensions && !*options.dimensions) return {"dimensions", "is 0, must be at least 1"};
     view.output.normalize = options.normalize.value_or(true);
     view.output.dimensions = options.dimensions.value_or(0);
     return {};
   }
   FieldError embed_sparse(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    return embed_as(Task::kEmbedSparse, options, view, reason);
+    return take_text(Task::kEmbedSparse, options, view, reason);
   }
   FieldError embed_all(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    return embed_as(Task::kEmbedMulti, options, view, reason);
+    return take_text(Task::kEmbedMulti, options, view, reason);
+  }
+  FieldError entities(const TextOptions& options, RequestView& view, ReasonText& reason) {
+    return take_text(Task::kClassifyTokens, options, view, reason);
+  }
+  FieldError label(const TextOptions& options, RequestView& view, ReasonText& reason) {
+    i32 route;
+    const Need need{.task = Task::kClassify, .single_texts = true};
+    if (const FieldError error = take_text(need, options, view, route, reason)) return error;
+    return set_activation(options, route, characters(view), view);
   }
   // One text, or two as a pair.
   FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
                      ReasonText& reason) {
-    return classify({Task::kClassify, false, texts.size() == 1}, "inputs", texts, options, view, reason);
+    return classify({.task = Task::kClassify, .single_texts = texts.size() == 1}, texts, options, view, reason);
   }
-  // One text of a request to rank. field: the name of its texts.
-  FieldError rerank(const char* field, std::string_view query, std::string_view text, const TextOptions& options,
-                    RequestView& view, ReasonText& reason) {
+  // One text of a request to rank.
+  FieldError rerank(std::string_view query, std::string_view text, const TextOptions& options, RequestView& view,
+                    ReasonText& reason) {
     const std::string_view texts[] = {query, text};
-    return classify({Task::kClassify, true}, field, texts, options, view, reason);
+    return classify(kRanks, texts, options, view, reason);
   }
-  // Whether the model can rank: it has one score.
-  FieldError check_ranks(std::string_view model, ReasonText& reason) {
-    const i32 route = ranking(model);
-    const Need need{Task::kClassify, true};
-    return route < 0 || can(need, u32(route)) ? FieldError{} : refuse_model(need, u32(route), reason);
+  // Whether the model that is meant can do it.
+  FieldError check(Need need, std::string_view model, ReasonText& reason) const {
+    return check(need, find(need, model), reason);
   }
-  // The route of the model that ranks, or a negative number as ModelRoutes::find().
-  i32 ranking(std::string_view model) const { return find(model, {Task::kClassify, true}); }
-  // The same of the model that embeds.
-  i32 embedding(std::string_view model) const { return find(model, {Task::kEmbed}); }
-
- private:
-  // Can a model do it? Of a request without a model the first one that can is meant.
-  struct Need {
-    Task task;
-    bool rank = false, single_texts = false;
-  };
+  // Whether texts may have so many tokens: they are cut at the limit of the model alone. tokens: 0: not given.
+  FieldError check_tokens(const char* field, u32 tokens, i32 route, ReasonText& reason) const {
+    const u32 most = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
+    if (!tokens || tokens >= most) return {};
+    return {field, reason.print("%u, must be at least %u: texts are cut at the model's own limit alone", tokens, most)};
+  }
+  // The route of a model, or a negative number as ModelRoutes::find(). Of a request without a model the first one that
+  // can do it is meant.
+  i32 find(Need need, std::string_view model) const {
+    return routes_.find(model, [&](u32 route) { return can(need, route); });
+  }
   bool can(Need need, u32 route) const {
     const Route& model = routes_[route];
     return model.task == need.task && (!need.rank || model.dimensions == 1) &&
            (!need.single_texts || !routes_.setup(route).card.pairs_only);
   }
-  i32 find(std::string_view model, Need need) const {
-    return routes_.find(model, [&](u32 route) { return can(need, route); });
+
+ private:
+  FieldError check(Need need, i32 route, ReasonText& reason) const {
+    need.single_texts = false;  // a model of pairs says so itself
+    return route < 0 || can(need, u32(route)) ? FieldError{} : refuse_model(need, u32(route), reason);
   }
   FieldError refuse_model(Need need, u32 route, ReasonText& reason) const {
     char why[96] = "is not a classifier model";
     if (need.task == Task::kEmbed) std::snprintf(why, sizeof why, "is not an embedding model");
     if (need.task == Task::kEmbedSparse) std::snprintf(why, sizeof why, "has no sparse embeddings");
     if (need.task == Task::kEmbedMulti) std::snprintf(why, sizeof why, "makes no vector of each token");
+    if (need.task == Task::kClassifyTokens) std::snprintf(why, sizeof why, "finds no entities");
     if (need.rank && routes_[route].task == Task::kClassify)
       std::snprintf(why, sizeof why, "is not a re-ranker model: it has %u labels, and a re-ranker has 1",
                     routes_[route].dimensions);
@@ -101,19 +120,25 @@ class TextRequests {
     return {"", reason.print("the model '%s' %s%s", routes_.name(route), why, able.c_str()), FieldFault::kModel};
   }
   // The common part of embed() and its kin.
-  FieldError embed_as(Task task, const TextOptions& options, RequestView& view, ReasonText& reason) {
-    const Need need{task};
-    const i32 route = find(options.model, need);  // one that is starting is refused later
-    if (route >= 0 && !can(need, u32(route))) return refuse_model(need, u32(route), reason);
-    if (const FieldError error = set_options(options, route, view, reason)) return error;
+  FieldError take_text(Need need, const TextOptions& options, RequestView& view, i32& route, ReasonText& reason) {
+    if (const FieldError error = set_options(need, options, view, route, reason)) return error;
     const bool ids = view.input == Input::kTokenIds;
-    if (ids && !view.token_count) return {"inputs", "0 token ids, at least 1", FieldFault::kEmpty};
-    if (!ids && view.text.empty()) return {"inputs", kNoCharacters, FieldFault::kEmpty};
-    view.request_id = ItemNote{ids ? view.token_count : characters_of(view.text)}.as_id();
+    if (ids && !view.token_count) return {"token_ids", "0 token ids, at least 1", FieldFault::kEmpty};
+    if (!ids && view.text.empty() && !options.takes_empty) return {"text", kNoCharacters, FieldFault::kEmpty};
+    view.request_id = ItemNote{characters(view)}.as_id();
     return {};
   }
-  // Takes over what the options have for every request.
-  FieldError set_options(const TextOptions& options, i32 route, RequestView& view, ReasonText& reason) {
+  FieldError take_text(Task task, const TextOptions& options, RequestView& view, ReasonText& reason) {
+    i32 route;
+    return take_text({task}, options, view, route, reason);
+  }
+  static u32 characters(const RequestView& view) {
+    return view.input == Input::kTokenIds ? view.token_count : characters_of(view.text);
+  }
+  // Takes over what the options have for every request. A model that is starting is refused later.
+  FieldError set_options(Need need, const TextOptions& options, RequestView& view, i32& route, ReasonText& reason) {
+    route = find(need, options.model);
+    if (const FieldError error = check(need, route, reason)) return error;
     view.model = options.model.empty() && route >= 0 ? std::string_view(routes_.name(u32(route))) : options.model;
     view.prompt_name = options.prompt_name;
     view.truncation = options.truncation;
@@ -125,16 +150,15 @@ class TextRequests {
     return {"truncation_direction",
             reason.print("left, but the model '%s' cuts on the right", routes_.name(u32(route)))};
   }
-  FieldError classify(Need need, const char* field, std::span<const std::string_view> texts, const TextOptions& options,
-                      RequestView& view, ReasonText& reason) {
-    const i32 route = find(options.model, need);
-    need.single_texts = false;  // a model of pairs says so itself
-    if (route >= 0 && !can(need, u32(route))) return refuse_model(need, u32(route), reason);
-    if (const FieldError error = set_options(options, route, view, reason)) return error;
-    if (texts.empty() || texts.size() > 2) return {field, reason.print("%zu texts, must be 1 or 2", texts.size())};
-    if (std::all_of(texts.begin(), texts.end(), [](std::string_view text) { return text.empty(); }))
-      return {field, kNoCharacters, FieldFault::kEmpty};
-    ItemNote note{characters_of(texts[0])};
+  FieldError classify(Need need, std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
+                      ReasonText& reason) {
+    i32 route;
+    if (const FieldError error = set_options(need, options, view, route, reason)) return error;
+    if (texts.empty() || texts.size() > 2) return {"text", reason.print("%zu texts, must be 1 or 2", texts.size())};
+    const auto is_empty = [](std::string_view text) { return text.empty(); };
+    if (!options.takes_empty && std::all_of(texts.begin(), texts.end(), is_empty))
+      return {"text", kNoCharacters, FieldFault::kEmpty};
+    u32 characters = characters_of(texts[0]);
     if (texts.size() == 1) {
       view.input = Input::kText;
       view.text = texts[0];
@@ -142,12 +166,15 @@ class TextRequests {
       view.input = Input::kPair;
       view.pair_first = texts[0];
       view.pair_second = texts[1];
-      note.characters += characters_of(texts[1]);
+      characters += characters_of(texts[1]);
     }
+    return set_activation(options, route, characters, view);
+  }
+  FieldError set_activation(const TextOptions& options, i32 route, u32 characters, RequestView& view) {
     // A checkpoint without an activation of its own still gives probabilities here, unless raw scores are asked for.
-    note.activate = !options.raw_scores && route >= 0 && routes_[u32(route)].activation == Activation::kIdentity;
+    const bool activate = !options.raw_scores && route >= 0 && routes_[u32(route)].activation == Activation::kIdentity;
     view.output.raw_scores = options.raw_scores;
-    view.request_id = note.as_id();
+    view.request_id = ItemNote{characters, activate}.as_id();
     return {};
   }
 

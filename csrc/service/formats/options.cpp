@@ -55,6 +55,13 @@ const char* to_float(const OptionValue& value, float* out) {
   }
 }
 
+const char* to_aggregation(const OptionValue& value, i32* out) {
+  constexpr std::string_view kNames[] = {"none", "simple", "first", "average", "max"};  // fastqps.v1.Aggregation from 1
+  const auto* name = std::find(std::begin(kNames), std::end(kNames), value.text);
+  if (name == std::end(kNames)) return "must be none, simple, first, average or max";
+  return *out = i32(name - kNames) + 1, nullptr;
+}
+
 namespace {
 
 // Signed ones, too, as OpenAI's API has them.

@@ -35,6 +35,8 @@ const char* to_u64(const OptionValue& value, u64* out);
 const char* to_u32(const OptionValue& value, u32* out);
 const char* to_count(const OptionValue& value, u32* out);  // at least 1
 const char* to_float(const OptionValue& value, float* out);
+// The name of an aggregation of transformers' pipeline for token classification.
+const char* to_aggregation(const OptionValue& value, i32* out);
 
 // Sets one of the options that mean the same in every protocol: prompt_name, truncate, output_dtype, and the rows
 // of contract/options.h with kByName. Nothing for any other name. The error's

@@ -17,16 +17,23 @@ namespace fastqps::service {
 // The names of PredictRequest's fields in the other protocols, for refusals. This is the one place that has them.
 struct FieldNames {
   std::string_view text, token_ids, pair, first, second, input;
-  std::string_view model = "model", dtype = "dtype", generate = "generate", dimensions = "dimensions";
+  std::string_view model = "model", dtype = "dtype", generate = "generate", dimensions = "dimensions",
+                   direction = "truncation_direction";
 
   // Options have the last part of their names in every protocol: output.dimensions is "dimensions". A name that is a
   // protocol's own already stays as it is.
   constexpr std::string_view of(std::string_view field) const {
-    const std::string_view renamed[][2] = {{"text", text},          {"token_ids", token_ids},
-                                           {"pair", pair},          {"pair.first", first},
-                                           {"pair.second", second}, {"input", input},
-                                           {"output.dtype", dtype}, {"model", model},
-                                           {"generate", generate},  {"output.dimensions", dimensions}};
+    const std::string_view renamed[][2] = {{"text", text},
+                                           {"token_ids", token_ids},
+                                           {"pair", pair},
+                                           {"pair.first", first},
+                                           {"pair.second", second},
+                                           {"input", input},
+                                           {"output.dtype", dtype},
+                                           {"model", model},
+                                           {"generate", generate},
+                                           {"output.dimensions", dimensions},
+                                           {"truncation_direction", direction}};
     for (const auto& [ours, theirs] : renamed)
       if (field == ours) return theirs;
     return field.substr(field.rfind('.') + 1);
@@ -34,8 +41,9 @@ struct FieldNames {
 };
 
 // Of protocols with one field for whatever is sent.
-constexpr FieldNames one_field(std::string_view name, std::string_view dimensions = "dimensions") {
-  return {name, name, name, name, name, name, "model", "output_dtype", "generate", dimensions};
+constexpr FieldNames one_field(std::string_view name, std::string_view dimensions = "dimensions",
+                               std::string_view direction = "truncation_direction") {
+  return {name, name, name, name, name, name, "model", "output_dtype", "generate", dimensions, direction};
 }
 // Of those that compare a query with texts.
 constexpr FieldNames query_and(std::string_view texts) { return {texts, texts, texts, "query", texts, texts}; }
@@ -49,12 +57,23 @@ inline constexpr FieldNames kInferFields{.text = "text",
                                          .model = "model_name",
                                          .dtype = "datatype",
                                          .generate = "parameters"};
-inline constexpr FieldNames kEmbeddingsFields = one_field("input");                      // OpenAI's
-inline constexpr FieldNames kCompletionsFields = one_field("prompt");                    // OpenAI's
-inline constexpr FieldNames kEmbedTextsFields = one_field("texts", "output_dimension");  // Cohere's
+inline constexpr FieldNames kEmbeddingsFields = one_field("input");                                  // OpenAI's
+inline constexpr FieldNames kCompletionsFields = one_field("prompt");                                // OpenAI's
+inline constexpr FieldNames kEmbedTextsFields = one_field("texts", "output_dimension", "truncate");  // Cohere's
+inline constexpr FieldNames kPoolingFields = one_field("input", "dimensions", "truncation_side");    // vLLM's
+inline constexpr FieldNames kScoreFields{"data",  "data",         "data",     "queries",    "documents",      "data",
+                                         "model", "output_dtype", "generate", "dimensions", "truncation_side"};
 inline constexpr FieldNames kTeiFields = one_field("inputs");
 inline constexpr FieldNames kTeiRankFields = query_and("texts");
 inline constexpr FieldNames kRerankFields = query_and("documents");
+
+class AnswerWriter;
+
+// What writes a call's answer, and under which name the call is counted.
+struct Answering {
+  const AnswerWriter& writer;
+  Rpc rpc;
+};
 
 // Reads the requests of one protocol: a message has items, and each item is a RequestView.
 class RequestReader {
@@ -75,6 +94,8 @@ class RequestReader {
   virtual std::string_view context() const { return {}; }
   // The kind of answer that this method is for; kNone: any.
   virtual Output wants() const { return Output::kNone; }
+  // Of a reader of several formats: how the message that read() took is answered. nullptr: as its method says.
+  virtual const Answering* answering() const { return nullptr; }
   // Whether the one item, a generation, is answered piece by piece.
   virtual bool streams() const { return false; }
 };

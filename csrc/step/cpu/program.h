@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract/types.h"
+#include "step/team.h"
 
 namespace fastqps::step {
 
@@ -59,9 +59,15 @@ class Program {
     if (threads_) return operation({.threads = threads_});
     operations_.push_back(std::move(operation));
   }
+  // An operation that torch computes, on its own threads; then all others borrow these (team.h).
+  void add_torch(Operation operation) {
+    calls_torch_ = true;
+    add(std::move(operation));
+  }
 
   // What an operation throws leaves this function; the operations behind it do not run then.
   void run(const Piece& piece) const {
+    const Team::Scope team(calls_torch_ ? 1 : piece.threads);
     for (const Operation& operation : operations_) operation(piece);
   }
 
@@ -74,6 +80,7 @@ class Program {
  private:
   std::vector<Operation> operations_;
   u32 threads_ = 0;  // 0: operations are kept
+  bool calls_torch_ = false;
 };
 
 }  // namespace fastqps::step

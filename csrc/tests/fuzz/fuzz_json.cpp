@@ -8,6 +8,7 @@
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
 #include "protocols/tei/instances.h"
+#include "protocols/vllm/pooling.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/reader_world.h"
 
@@ -17,13 +18,41 @@ using namespace fastqps::test;
 namespace {
 
 constexpr u32 kItemsMax = 4;
-const std::vector<std::string> kNames = {
-    "\"inputs\"",     "\"input\"",       "\"prompt\"",     "\"query\"",           "\"texts\"",
-    "\"documents\"",  "\"text\"",        "\"sentences\"",  "\"source_sentence\"", "\"parameters\"",
-    "\"truncate\"",   "\"normalize\"",   "\"dimensions\"", "\"timeout\"",         "\"priority\"",
-    "\"raw_scores\"", "\"stop\"",        "\"stream\"",     "\"top_n\"",           "\"model\"",
-    "\"logprobs\"",   "\"seed\"",        "\"logit_bias\"", "\"return_text\"",     "\"return_documents\"",
-    "\"unknown\"",    "\"\\u0069nput\"", "\"input_type\"", "\"embedding_types\"", "\"instances\""};
+const std::vector<std::string> kNames = {"\"inputs\"",
+                                         "\"input\"",
+                                         "\"prompt\"",
+                                         "\"query\"",
+                                         "\"texts\"",
+                                         "\"documents\"",
+                                         "\"text\"",
+                                         "\"sentences\"",
+                                         "\"source_sentence\"",
+                                         "\"parameters\"",
+                                         "\"truncate\"",
+                                         "\"normalize\"",
+                                         "\"dimensions\"",
+                                         "\"timeout\"",
+                                         "\"priority\"",
+                                         "\"raw_scores\"",
+                                         "\"stop\"",
+                                         "\"stream\"",
+                                         "\"top_n\"",
+                                         "\"model\"",
+                                         "\"logprobs\"",
+                                         "\"seed\"",
+                                         "\"logit_bias\"",
+                                         "\"return_text\"",
+                                         "\"return_documents\"",
+                                         "\"unknown\"",
+                                         "\"\\u0069nput\"",
+                                         "\"input_type\"",
+                                         "\"embedding_types\"",
+                                         "\"queries\"",
+                                         "\"task\"",
+                                         "\"request_id\"",
+                                         "\"truncate_prompt_tokens\"",
+                                         "\"aggregation_strategy\"",
+                                         "\"instances\""};
 const std::vector<std::string> kScalars = {"null",
                                            "true",
                                            "false",
@@ -66,7 +95,11 @@ std::string body(fuzz::Random& random) {
       R"({"query":"q","texts":["a",""],"return_text":true})",
       R"({"model":"","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})",
       R"({"input":["a","b"],"encoding_format":"base64","timeout":1})",
+      R"({"input":"a","embedding_type":"ubinary","task":"separation","late_chunking":false,"output_dimension":3})",
       R"({"texts":["a","b"],"embedding_types":["int8"],"input_type":"search_query","truncate":"END"})",
+      R"({"input":["a",[7]],"task":"embed","truncate_prompt_tokens":-1,"use_activation":true,"request_id":"\n"})",
+      R"({"queries":["p","q"],"documents":["a","b"],"use_activation":false})",
+      R"({"inputs":["a","b"],"parameters":{"aggregation_strategy":"first"}})",
       R"({"instances":[{"inputs":["a",[7]]},"b"],"parameters":{"truncate":true}})",
       R"({"instances":[{"inputs":"a"},{"inputs":[["a"],["b","c"]]}]})",
       R"({"prompt":"a","stop":["x"],"stream":true,"stream_options":{"include_usage":true},"logprobs":1})"};
@@ -78,8 +111,8 @@ std::string body(fuzz::Random& random) {
 }
 
 struct Readers {
-  test::World embeds, classifies;
-  EmbeddingsReader embeddings{kItemsMax};
+  test::World embeds, classifies, finds;
+  EmbeddingsReader embeddings{*embeds.routes, kItemsMax};
   CompletionsReader completions{kItemsMax};
   std::unique_ptr<EmbedJsonReader> embed;
   std::unique_ptr<SimilarityReader> similarity;
@@ -87,20 +120,26 @@ struct Readers {
   RerankJsonReader rerank{*classifies.routes, kItemsMax};
   DocumentsReader documents{*classifies.routes, kItemsMax};
   std::unique_ptr<EmbedTextsReader> texts;
+  PoolingReader labels{*classifies.routes, kItemsMax, &kPoolingTasks[2]}, pooling{*embeds.routes, kItemsMax};
+  ScoreReader score{*embeds.routes, kItemsMax};
+  EntitiesReader entities{*finds.routes, kItemsMax};
   std::unique_ptr<OllamaEmbedReader> ollama;
   std::unique_ptr<InstancesReader> embed_instances;
   InstancesReader predict_instances{predict, kItemsMax};
+  EitherReader either{"documents", {documents, {kDocumentsWriter, kRerank}}, {rerank, {kRerankJsonWriter, kTeiRerank}}};
   std::vector<RequestReader*> all;
 
   Readers() {
     embeds.segment.route(0).task = Task::kEmbed;
+    finds.segment.route(0).task = Task::kClassifyTokens;
     embed = std::make_unique<EmbedJsonReader>(*embeds.routes, kItemsMax);
     similarity = std::make_unique<SimilarityReader>(*embeds.routes, kItemsMax);
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
     ollama = std::make_unique<OllamaEmbedReader>(*embeds.routes, kItemsMax);
     embed_instances = std::make_unique<InstancesReader>(*embed, kItemsMax);
-    all = {&embeddings, &completions, embed.get(),  similarity.get(),      &predict,          &rerank,
-           &documents,  texts.get(),  ollama.get(), embed_instances.get(), &predict_instances};
+    all = {&embeddings, &completions, embed.get(),           similarity.get(),   &predict, &rerank,  &documents,
+           texts.get(), ollama.get(), embed_instances.get(), &predict_instances, &labels,  &pooling, &score,
+           &entities,   &either};
   }
 };
 

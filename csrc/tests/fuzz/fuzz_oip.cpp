@@ -24,7 +24,7 @@ const std::vector<std::string> kSizes = {"0",
                                          "1.5",
                                          "null",
                                          "\"1\""};
-const std::vector<std::string> kOutputs = {"embedding", "scores", "label", "text", "x"};
+const std::vector<std::string> kOutputs = {"embedding", "scores", "label", "text", "offsets", "x"};
 const std::vector<std::string> kValues = {"true",     "false", "0",  "1",  "-1", "null",
                                           "\"FP16\"", "\"a\"", "[]", "{}", "0.5"};
 const std::vector<std::string> kParameters = {"binary_data_output", "priority",   "timeout",     "datatype",   "stop",

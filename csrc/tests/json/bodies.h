@@ -13,6 +13,14 @@ using namespace fastqps::test;
 
 constexpr u32 kItemsMax = 4;
 
+// A World whose model does this task.
+struct TaskWorld : World {
+  TaskWorld(Task task, u32 dimensions) {
+    segment.route(0).task = task;
+    segment.route(0).dimensions = dimensions;
+  }
+};
+
 struct Wrong {
   std::string_view body, error;
 };

@@ -1,5 +1,7 @@
 // TEI's requests and answers over HTTP against literal texts.
+#include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
+#include "protocols/tei/instances.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;
@@ -7,14 +9,6 @@ using namespace fastqps::test;
 using namespace std::string_literals;
 
 namespace {
-
-// A World whose model does this task.
-struct TaskWorld : World {
-  TaskWorld(Task task, u32 dimensions) {
-    segment.route(0).task = task;
-    segment.route(0).dimensions = dimensions;
-  }
-};
 
 // What a reader says of a body that it takes, or of the first item.
 std::string item_error_of(RequestReader& reader, std::string_view body) {
@@ -104,8 +98,8 @@ TEST(wrong_requests_to_embed) {
       {R"({"inputs":"a","timeout":"1"})", "timeout: must be a number"},
   };
   check_wrong(reader, cases);
-  CHECK_EQ(item_error_of(reader, R"({"inputs":""})"), "inputs: 0 characters, at least 1");
-  CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 token ids, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":""})"), "text: 0 characters, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "token_ids: 0 token ids, at least 1");
   CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: is 0, must be at least 1");
   w.segment.route(0).task = Task::kClassify;
   CHECK_EQ(item_error_of(reader, R"({"inputs":"a"})"), ": the model '' is not an embedding model");
@@ -169,8 +163,48 @@ TEST(every_form_of_inputs_to_predict) {
       {R"({"inputs":[["a"],["a"],["a"],["a"],["a"]]})", "inputs: more than 4 elements, which is the most"},
   };
   check_wrong(reader, cases);
-  CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 texts, must be 1 or 2");
-  CHECK_EQ(item_error_of(reader, R"({"inputs":["",""]})"), "inputs: 0 characters, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "text: 0 texts, must be 1 or 2");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":["",""]})"), "text: 0 characters, at least 1");
+}
+
+TEST(texts_to_find_entities_in) {
+  TaskWorld w(Task::kClassifyTokens, 0);
+  EntitiesReader reader(*w.routes, kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"inputs":["a","b"],"parameters":{"aggregation_strategy":"none","truncate":false}})"),
+           "");
+  CHECK(item_of(reader, 1).text == "b" && item_of(reader).output.aggregation == 1);
+  CHECK(!w.routes->cuts(item_of(reader).truncation) && !EntitiesHead::of(reader.context()).grouped);
+  CHECK_EQ(error_of(reader, R"({"inputs":"a","parameters":null,"aggregation_strategy":"max","options":{}})"), "");
+  CHECK(item_of(reader).output.aggregation == 5 && !EntitiesHead::of(reader.context()).batch);
+  CHECK(w.routes->cuts(item_of(reader).truncation) && EntitiesHead::of(reader.context()).grouped);
+  const Wrong cases[] = {
+      {"{}", "inputs: must be given"},
+      {R"({"inputs":[]})", "inputs: 0 texts, at least 1"},
+      {R"({"inputs":[[7]]})", "inputs: element 0 is no string"},
+      {R"({"inputs":"a","parameters":[]})", "parameters: must be an object"},
+      {R"({"inputs":"a","aggregation_strategy":"all"})",
+       "aggregation_strategy: must be none, simple, first, average or max"},
+  };
+  check_wrong(reader, cases);
+  w.segment.route(0).task = Task::kEmbed;
+  CHECK_EQ(item_error_of(reader, R"({"inputs":"a"})"), ": the model '' finds no entities");
+}
+
+TEST(answers_with_entities) {
+  const EntityView found[] = {{"PER", 0.5f, 1, 4}, {"LOC", 1, 5, 6}};
+  const ResponseView items[] = {{.output = Output::kEntities, .entities = found}, {.output = Output::kEntities}};
+  EntitiesHead head;
+  const auto answer = [&](std::vector<std::string_view> texts) {
+    std::string context(head.bytes());
+    RankContext::append(context, true, texts);
+    return answered(kEntitiesWriter, {context, "m@1"}, {items, texts.size()});
+  };
+  CHECK_EQ(answer({"\u00fc\"\u20aca \U0001f600"}),
+           "[{\"entity_group\":\"PER\",\"score\":0.5,\"word\":\"\\\"\u20aca\",\"start\":1,\"end\":4},"
+           "{\"entity_group\":\"LOC\",\"score\":1,\"word\":\"\U0001f600\",\"start\":5,\"end\":6}]");
+  head = {.batch = true, .grouped = false};
+  CHECK_EQ(answer({"012345", "none"}), R"([[{"entity":"PER","score":0.5,"word":"123","start":1,"end":4},)"
+                                       R"({"entity":"LOC","score":1,"word":"5","start":5,"end":6}],[]])");
 }
 
 TEST(rerank_reads_a_query_and_texts) {
@@ -191,12 +225,36 @@ TEST(rerank_reads_a_query_and_texts) {
       {R"({"query":"q","texts":[]})", "texts: 0 texts, at least 1"},
       {R"({"query":"q","texts":"a"})", "texts: must be an array of strings"},
       {R"({"query":"q","texts":["a","b","c","d","e"]})", "texts: more than 4 texts, which is the most"},
-      {R"({"query":"q","documents":["a"]})", "documents: this route takes texts; POST /v1/rerank takes documents"},
   };
   check_wrong(reader, cases);
   w.segment.route(0).dimensions = 3;
   CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a"]})"),
            ": the model '' is not a re-ranker model: it has 3 labels, and a re-ranker has 1");
+}
+
+TEST(a_body_is_of_the_format_that_its_fields_are_of) {
+  TaskWorld w(Task::kClassify, 1);
+  RerankJsonReader texts(*w.routes, kItemsMax);
+  DocumentsReader documents(*w.routes, kItemsMax);
+  InstancesReader instances(texts, kItemsMax);
+  const JsonFormat by_texts{texts, {kRerankJsonWriter, kTeiRerank}};
+  EitherReader inner("documents", {documents, {kDocumentsWriter, kRerank}}, by_texts);
+  const InstancesWriter predictions(kRerankJsonWriter);
+  EitherReader reader("instances", {instances, {predictions, kOther}}, {inner, by_texts.answering});
+  const std::pair<const char*, const AnswerWriter*> cases[] = {
+      {R"({"query":"q","texts":["a","b"]})", &kRerankJsonWriter},
+      {R"({"query":"q","documents":["a","b"]})", &kDocumentsWriter},
+      {R"({"instances":[{"query":"q","texts":["a"]},{"query":"q","texts":["b"]}]})", &predictions},
+      {R"({"query":"q","texts":["a","b"],"documents":null,"instances":null})", &kRerankJsonWriter},
+  };
+  for (const auto& [body, writer] : cases) {
+    CHECK_EQ(error_of(reader, body), "");
+    CHECK(&reader.answering()->writer == writer);
+    CHECK_EQ(reader.items(), 2u);
+    CHECK_EQ(item_of(reader, 1).pair_second, "b");
+  }
+  CHECK_EQ(error_of(reader, R"({"query":"q","documents":["a"],"texts":["a"]})"),
+           ": 'texts' is not a field of this request");
 }
 
 TEST(damaged_bodies_are_read_or_refused) {

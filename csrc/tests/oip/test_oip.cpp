@@ -183,7 +183,7 @@ TEST(damaged_requests_are_read_or_refused) {
 
 TEST(responses_fit_their_room) {
   const AnswerWriter& writer = kInferWriter;
-  const std::string context = "\0\0id"s;
+  const std::string context = "\0\0\0\0id"s;
   const AnsweredCall call{context, "m@1@2"};
   const float values[] = {1, 2, 3};
   const LabelView labels[] = {{"second", 0.75f, 1}, {"first", 0.25f, 0}};
@@ -213,7 +213,7 @@ TEST(responses_fit_their_room) {
 
 TEST(messages_of_a_stream) {
   const AnswerWriter& writer = kInferStreamWriter;
-  const std::string context = "\0\0id"s;
+  const std::string context = "\0\0\0\0id"s;
   const AnsweredCall call{context, "m@2"};
   const std::string head = delimited(1, "m") + delimited(2, "2") + delimited(3, "id");
   const auto final = [](u8 value) {

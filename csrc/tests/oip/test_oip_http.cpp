@@ -1,5 +1,7 @@
 // Inference over HTTP: requests and responses against literal texts, in JSON and with binary data behind it, and every
 // byte of a request damaged.
+#include <memory>
+
 #include "protocols/oip/open_inference.h"
 #include "tests/service/reader_world.h"
 #include "transport/http/http_request.h"
@@ -46,6 +48,14 @@ std::string text_input(const std::string& rest) {
 }
 std::string ids_input(const std::string& rest) {
   return R"({"inputs":[{"name":"input_ids","datatype":"INT32",)" + rest + "}]}";
+}
+
+// It lives as long as the test.
+std::string_view context_of(OutputSet outputs = 0, OutputSet binary = 0, std::string_view id = {}) {
+  static std::vector<std::unique_ptr<std::string>> contexts;
+  std::string& context = *contexts.emplace_back(std::make_unique<std::string>());
+  InferContext{outputs, binary, id}.write(context);
+  return context;
 }
 
 std::string written(const AnsweredCall& call, std::span<const ResponseView> items, i64* json) {
@@ -119,15 +129,15 @@ TEST(lists_of_ids) {
 TEST(forms_of_the_outputs) {
   const struct {
     std::string_view fields;
-    u8 outputs, binary;
+    OutputSet outputs, binary;
   } cases[] = {
       {"", 0, 0},
-      {R"("parameters":{"binary_data_output":true},)", 0, 0xff},
-      {R"("outputs":[{"name":"scores"}],"parameters":{"binary_data_output":true},)", kOutScores, 0xff},
+      {R"("parameters":{"binary_data_output":true},)", 0, 0xffff},
+      {R"("outputs":[{"name":"scores"}],"parameters":{"binary_data_output":true},)", kOutScores, 0xffff},
       {R"("outputs":[{"name":"scores","parameters":{"binary_data":true}},{"name":"label"}],)", kOutScores | kOutLabel,
        kOutScores},
       {R"("outputs":[{"name":"label","parameters":{"binary_data":false}}],"parameters":{"binary_data_output":true},)",
-       kOutLabel, 0xff & ~kOutLabel},
+       kOutLabel, 0xffff & ~kOutLabel},
   };
   Door door;
   for (const auto& each : cases) {
@@ -168,7 +178,7 @@ TEST(wrong_requests) {
       {Request(R"({"parameters":{"normalize":1}})"), "parameters: normalize must be a bool"},
       {Request(R"({"parameters":{"binary_data_output":1}})"), "parameters: binary_data_output must be a bool"},
       {Request(R"({"outputs":[{"name":"x"}]})"),
-       "outputs: 'x' is not an output: embedding, scores, label and text are"},
+       "outputs: 'x' is not an output: the model's metadata list those it has"},
       {Request(R"({"outputs":[{"name":"label","parameters":{"classification":2}}]})"),
        "outputs: classification is not served: ask for the outputs scores and label"},
       {Request(R"({"outputs":[{"name":"label","parameters":{"binary_data":1}}]})"),
@@ -204,8 +214,8 @@ TEST(wrong_requests) {
        "inputs: an input has either data or binary_data_size"},
       {Request(text_input(R"("shape":[1],"parameters":{"shared_memory_region":"r"})")),
        "inputs: shared_memory_region is not served: send the contents in the message"},
-      {Request(R"({"parameters":{"datatype":"FP16"},)" + text_input(R"("shape":[1],"data":["a"])").substr(1)),
-       "parameters: datatype FP16 has no form in JSON: ask for binary_data_output, too"},
+      {Request(R"({"parameters":{"aggregation":"all"}})"),
+       "parameters: aggregation must be none, simple, first, average or max"},
   };
   for (const auto& each : cases) CHECK_EQ(door.error(each.request), each.error);
   Request longer("{}");
@@ -215,6 +225,24 @@ TEST(wrong_requests) {
   versioned.http.parameters[1] = "other", versioned.http.parameter_count = 2;
   versioned.http.parameters[0] = "";  // the default model
   CHECK(door.error(versioned).starts_with("model_version: 'other' is not served"));
+}
+
+TEST(half_precision_is_behind_the_json) {
+  const auto error = [](Task task, const std::string& output) {
+    Door door;
+    door.world.segment.route(0).task = task;
+    Request request(R"({"parameters":{"datatype":"FP16","binary_data_output":true},"outputs":[{"name":)" + output +
+                    "}]," + text_input(R"("shape":[1],"data":["a"])").substr(1));
+    request.http.parameters[0] = "";  // the default model
+    return door.error(request);
+  };
+  for (const auto& [task, name] :
+       {std::pair(Task::kEmbed, R"("embedding")"s), std::pair(Task::kEmbedMulti, R"("token_embedding")"s)}) {
+    CHECK_EQ(error(task, name), "");
+    CHECK_EQ(error(task, name + R"(,"parameters":{"binary_data":true})"), "");
+    CHECK_EQ(error(task, name + R"(,"parameters":{"binary_data":false})"),
+             "parameters: datatype FP16 has no form in JSON: ask for binary_data_output, too");
+  }
 }
 
 TEST(damaged_requests_are_read_or_refused) {
@@ -249,13 +277,14 @@ TEST(responses_in_json_and_behind_it) {
   items[0].output = items[1].output = Output::kEmbedding;
   items[0].embedding.values = items[1].embedding.values = values;
   CHECK_EQ(
-      written({"\0\0"s, "m@1@2"}, items, &json),
+      written({context_of(), "m@1@2"}, items, &json),
       head + R"("outputs":[{"name":"embedding","datatype":"FP32","shape":[2,3],"data":[1,0.1,-2.5,1,0.1,-2.5]}]})");
   CHECK_EQ(json, kNoHeaderLength);
   const std::string embedding =
       head +
       R"("id":"i\n","outputs":[{"name":"embedding","datatype":"FP32","shape":[1,3],"parameters":{"binary_data_size":12}}]})";
-  CHECK_EQ(written({"\0\xffi\n"s, "m@1@2"}, {items, 1}, &json), embedding + raw<float>({1, 0.1f, -2.5f}));
+  CHECK_EQ(written({context_of(0, 0xffff, "i\n"), "m@1@2"}, {items, 1}, &json),
+           embedding + raw<float>({1, 0.1f, -2.5f}));
   CHECK_EQ(json, i64(embedding.size()));
 
   items[0] = items[1] = {};
@@ -263,15 +292,15 @@ TEST(responses_in_json_and_behind_it) {
   items[0].labels = labels, items[1].labels = others;
   const std::string scores = R"({"name":"scores","datatype":"FP32","shape":[2,2],)";
   const std::string label = R"({"name":"label","datatype":"BYTES","shape":[2],)";
-  CHECK_EQ(written({"\0\0"s, "m@1@2"}, items, &json), head + "\"outputs\":[" + scores +
-                                                          R"("data":[0.25,0.75,0.5,0.5]},)" + label +
-                                                          R"("data":["se\"cond","first"]}]})");
+  CHECK_EQ(written({context_of(), "m@1@2"}, items, &json), head + "\"outputs\":[" + scores +
+                                                               R"("data":[0.25,0.75,0.5,0.5]},)" + label +
+                                                               R"("data":["se\"cond","first"]}]})");
   const std::string mixed = head + "\"outputs\":[" + scores + R"("data":[0.25,0.75,0.5,0.5]},)" + label +
                             R"("parameters":{"binary_data_size":20}}]})";
-  CHECK_EQ(written({std::string{'\0', char(kOutLabel)}, "m@1@2"}, items, &json),
+  CHECK_EQ(written({context_of(0, kOutLabel), "m@1@2"}, items, &json),
            mixed + raw_text("se\"cond") + raw_text("first"));
   CHECK_EQ(json, i64(mixed.size()));
-  CHECK_EQ(written({std::string{char(kOutLabel), char(kOutLabel)}, "m@1@2"}, {items, 1}, &json),
+  CHECK_EQ(written({context_of(kOutLabel, kOutLabel), "m@1@2"}, {items, 1}, &json),
            head +
                R"("outputs":[{"name":"label","datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":11}}]})" +
                raw_text("se\"cond"));
@@ -279,6 +308,32 @@ TEST(responses_in_json_and_behind_it) {
   ResponseView item;
   item.output = Output::kGeneration;
   item.generation.text = "zwölf\t";
-  CHECK_EQ(written({"\0\0"s, "m@1@2"}, {&item, 1}, &json),
+  CHECK_EQ(written({context_of(), "m@1@2"}, {&item, 1}, &json),
            head + R"("outputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["zwölf\t"]}]})");
+
+  const EntityView found[] = {{"PER", 0.5f, 1, 4}, {"LOC", 1, 5, 6}};
+  ResponseView texts[3];
+  for (ResponseView& each : texts) each.output = Output::kEntities;
+  texts[1].entities = found;
+  CHECK_EQ(
+      written({context_of(kOutEntityLabel | kOutEntityScore | kOutEntityEnd | kOutOffsets), "m@1@2"}, texts, &json),
+      head + R"("outputs":[{"name":"entity_label","datatype":"BYTES","shape":[2],"data":["PER","LOC"]},)"
+             R"({"name":"entity_score","datatype":"FP32","shape":[2],"data":[0.5,1]},)"
+             R"({"name":"entity_end","datatype":"INT32","shape":[2],"data":[4,6]},)"
+             R"({"name":"offsets","datatype":"INT32","shape":[4],"data":[0,0,2,2]}]})");
+  const u8 bits[] = {1, 2, 3, 255};
+  ResponseView vectors[3];
+  for (ResponseView& each : vectors) each.output = Output::kMulti, each.embedding.dimensions = 9;
+  vectors[0].embedding = {.values = {}, .raw = bits, .dtype = DType::kBinary, .dimensions = 9};
+  CHECK_EQ(written({context_of(), "m@1@2"}, vectors, &json),
+           head + R"("outputs":[{"name":"token_embedding","datatype":"INT8","shape":[2,2],"data":[1,2,3,-1]},)"
+                  R"({"name":"offsets","datatype":"INT32","shape":[4],"data":[0,2,2,2]}]})");
+  const u32 token_ids[] = {7, 9};
+  const float weights[] = {0.5f, 2};
+  ResponseView sparse{.output = Output::kSparse, .sparse = {token_ids, weights, 5}};
+  const std::string ids = head +
+                          R"("outputs":[{"name":"token_id","datatype":"INT32","shape":[2],"data":[7,9]},)"
+                          R"({"name":"weight","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}},)"
+                          R"({"name":"offsets","datatype":"INT32","shape":[2],"data":[0,2]}]})";
+  CHECK_EQ(written({context_of(0, kOutWeight), "m@1@2"}, {&sparse, 1}, &json), ids + raw<float>({0.5f, 2}));
 }

@@ -61,6 +61,12 @@ JsonWriter& JsonWriter::elements(std::span<const float> values) {
   return *this;
 }
 
+JsonWriter& JsonWriter::rows(std::span<const float> values, size_t columns) {
+  raw("[");
+  for (size_t at = 0; at < values.size(); at += columns) raw(at ? "," : "").floats(values.subspan(at, columns));
+  return raw("]");
+}
+
 JsonWriter& JsonWriter::base64(std::span<const u8> bytes) {
   *at_++ = '"';
   const u8* in = bytes.data();

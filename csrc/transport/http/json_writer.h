@@ -43,6 +43,12 @@ class JsonWriter {
   JsonWriter& floats(std::span<const float> values) { return raw("[").elements(values).raw("]"); }
   // The same without the brackets.
   JsonWriter& elements(std::span<const float> values);
+  // An array of arrays of so many values.
+  JsonWriter& rows(std::span<const float> values, size_t columns);
+  // The most bytes that rows() writes.
+  static constexpr size_t rows_room(size_t values, size_t columns) {
+    return floats_room(values) + (columns ? 3 * (values / columns) : 0);
+  }
   // Each byte as an integer, with commas between them.
   static constexpr size_t bytes_room(size_t bytes) { return 5 * bytes; }
   JsonWriter& bytes(std::span<const u8> bytes, bool is_signed);

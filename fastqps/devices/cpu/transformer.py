@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from fastqps._core import set_team_cores
 from fastqps.architectures.packed import PackedModel
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
@@ -47,10 +48,15 @@ def choose_precision(place: Place) -> Precision:
     return Precision("int8")
 
 
-def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
-    """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
+def _set_threads(place: Place) -> None:
     if place.threads:
         torch.set_num_threads(place.threads)
+    set_team_cores(machine.usable_cores())
+
+
+def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
+    """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
+    _set_threads(place)
     dtype = choose_dtype(place.dtype)
     precision = choose_precision(place)
     ops = CpuEncoderOps(dtype, precision)
@@ -62,8 +68,7 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
-    if place.threads:
-        torch.set_num_threads(place.threads)
+    _set_threads(place)
     dtype = choose_dtype(place.dtype)
     precision = choose_precision(place)
     ops = CpuDecodeOps(dtype, precision)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fastqps.frontdoor.openapi import cohere, ollama, open_inference, openai, rerank, text_embeddings
+from fastqps.frontdoor.openapi import cohere, ollama, open_inference, openai, rerank, text_embeddings, vllm
 from fastqps.frontdoor.openapi.schemas import STRING, Json, content, fields, operation
 from fastqps.version import __version__
 
@@ -26,6 +26,7 @@ _PROTOCOLS = {
     "OpenAI": openai.OPERATIONS,
     "Rerank": rerank.OPERATIONS,
     "Cohere": cohere.OPERATIONS,
+    "vLLM": vllm.OPERATIONS,
     "Ollama": ollama.OPERATIONS,
     "text-embeddings-inference": text_embeddings.OPERATIONS,
     "Open Inference Protocol": open_inference.OPERATIONS,

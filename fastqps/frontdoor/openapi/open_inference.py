@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastqps._front import INFER_OUTPUTS
 from fastqps.frontdoor.openapi.schemas import (
     BOOL,
     COUNT,
@@ -31,7 +32,7 @@ for _kind in ("System", "Cuda"):
     }
 
 ERROR = fields("error", error=STRING)
-_DATATYPES = ["BYTES", "FP16", "FP32", "INT32", "INT64"]
+_DATATYPES = ["BYTES", "FP16", "FP32", "INT8", "INT32", "INT64", "UINT8"]
 _SHAPE = array({"type": "integer", "minimum": -1})
 _ELEMENTS = array({"type": ["string", "number", "null", "array"]})
 _INPUT = fields(
@@ -42,7 +43,9 @@ _INPUT = fields(
     data=_ELEMENTS,
     parameters=optional(fields(binary_data_size=COUNT)),
 )
-_OUTPUT = fields("name", name={"enum": ["embedding", "scores", "label", "text"]}, parameters=optional(fields()))
+_OUTPUT = fields(
+    "name", name={"enum": [*dict.fromkeys(name for _, name, _ in INFER_OUTPUTS)]}, parameters=optional(fields())
+)
 _INFER = fields(
     "inputs",
     id=optional(STRING),

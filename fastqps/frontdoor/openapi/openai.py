@@ -23,9 +23,9 @@ ERROR = fields(
     "error",
     error=fields("message type param code", message=STRING, type=STRING, param=optional(STRING), code=optional(STRING)),
 )
-_INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
+INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
 _USAGE = fields("prompt_tokens total_tokens", prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT)
-_IGNORED: dict[str, Json] = {
+IGNORED: dict[str, Json] = {
     name: {"description": "Changes nothing: the response names it in Fastqps-Ignored."}
     for name in ("service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key")
 }
@@ -34,16 +34,23 @@ _OPTIONS = {
     "user": optional(STRING),
     "truncate": optional(BOOL),
     **CALL_OPTIONS,
-    **_IGNORED,
+    **IGNORED,
 }
 
 _EMBEDDINGS = only(
     "input",
-    input=_INPUT,
+    input=INPUT,
     encoding_format={"enum": ["float", "base64", None]},
     dimensions=optional(ONE_OR_MORE),
     output_dtype={"enum": ["float", "int8", "uint8", "binary", "ubinary"]},
     normalize=optional(BOOL),
+    embedding_type={"enum": ["float", "base64", "int8", "uint8", "binary", "ubinary", None]},
+    task={"enum": ["retrieval.query", "retrieval.passage", "text-matching", "classification", "separation", None]},
+    normalized=optional(BOOL),
+    late_chunking={"enum": [False, None]},
+    input_type={"enum": ["query", "document", None]},
+    truncation=optional(BOOL),
+    output_dimension=optional(ONE_OR_MORE),
     **_OPTIONS,
 )
 _EMBEDDING = fields(
@@ -58,11 +65,11 @@ _EMBEDDED = fields(
 
 _COMPLETIONS = only(
     "prompt",
-    prompt=_INPUT,
+    prompt=INPUT,
     **GENERATE_OPTIONS,
     logprobs=optional({"enum": [0, 1]}),
     stream=optional(BOOL),
-    stream_options=optional(only(include_usage=BOOL, include_obfuscation=BOOL)),
+    stream_options=optional(only(include_usage=BOOL, continuous_usage_stats=BOOL, include_obfuscation=BOOL)),
     n={"enum": [1, None]},
     best_of={"enum": [1, None]},
     echo={"enum": [False, None]},

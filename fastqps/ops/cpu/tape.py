@@ -110,7 +110,8 @@ class Tape:
 
         def call(tokens: int, items: int) -> None:
             n = items if of_items else tokens
-            _copy([each[:n] for each in results], compute(*(each[:n] for each in inputs)))
+            with torch.inference_mode():
+                _copy([each[:n] for each in results], compute(*(each[:n] for each in inputs)))
 
         self._program.call(call)
 

@@ -22,7 +22,7 @@ from serving import PATIENCE_S, READY, Server
 from word_files import write_words
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("getting-models", "bench", "http", "openai", "rerank")))
-PAGES += ("docs/open-inference.md", "docs/text-embeddings-inference.md")
+PAGES += ("docs/open-inference.md", "docs/text-embeddings-inference.md", "docs/vllm.md")
 # How commands begin that no test runs, and why.
 LEFT_OUT = {
     "make demo": ".ci/run sets everything up as it does, and tests/bench holds the demo's check of answers",
@@ -31,6 +31,7 @@ LEFT_OUT = {
     "pip install -e": "it would change the environment of the tests; `make setup` runs it",
     "fastqps serve --device cuda": "it needs a GPU: `make gpu-check` starts such servers",
     "grpcurl": "no package has it; it reads the schema by reflection, as tests/support/servers/reflected.py does",
+    "from huggingface_hub import": "tests/e2e/requests/test_entities.py asks a server of such a model",
     "perf_analyzer": "tests/clients/test_load_tools.py runs it where `make test-clients` has installed it",
 }
 # Of packages that `make test-clients` installs.

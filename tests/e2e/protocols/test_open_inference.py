@@ -14,7 +14,7 @@ import pytest
 from apis import Api
 from google.protobuf.json_format import ParseDict
 from serving import PATIENCE_S, until
-from tensors import BINARY, FORMS, JSON_SIZE, Asked, Refused, infer, over_grpc, over_http
+from tensors import BINARY, FORMS, JSON_SIZE, Asked, Refused, as_the_client, infer, over_grpc, over_http
 
 TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "word " * 40, "x"]
 SERVICE = "inference.GRPCInferenceService"
@@ -53,6 +53,15 @@ def test_pairs_and_options(api: Api, ask: Ask) -> None:
     if ask in BINARY.values():
         found = ask(api, half)["embedding"]
         assert found.dtype == np.float16 and np.array_equal(found[0], expected.astype(np.float16))
+
+
+@by_form
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "binary", "ubinary"])
+def test_embeddings_of_a_byte_or_a_bit_a_value(api: Api, ask: Ask, dtype: Any) -> None:
+    found = ask(api, Asked({"text": TEXTS[:1]}, parameters={"output_dtype": dtype, "dimensions": 20}))["embedding"]
+    expected = api.client.predict(TEXTS[0], dtype=dtype, dimensions=20).embedding
+    assert found.dtype == (np.uint8 if dtype.startswith("u") else np.int8) and found.shape[1] in (20, 3)
+    assert np.array_equal(as_the_client(found[0], dtype), expected)
 
 
 @by_form

@@ -12,14 +12,15 @@ from apis import Api
 from openapi_spec_validator import validate
 from serving import PATIENCE_S
 
-from fastqps.frontdoor.openapi import cohere, document, ollama, open_inference, openai, rerank, text_embeddings
+from fastqps.frontdoor.openapi import cohere, document, ollama, open_inference, openai, rerank, text_embeddings, vllm
 
 OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | cohere.OPERATIONS | text_embeddings.OPERATIONS
-OPERATIONS |= open_inference.OPERATIONS | ollama.OPERATIONS
+OPERATIONS |= open_inference.OPERATIONS | vllm.OPERATIONS | ollama.OPERATIONS
 UNSERVED = {
     "/embed_sparse",
     "/embed_all",
-}  # by models here; tests/e2e/requests/test_sparse.py and test_embed_multi.py do
+    "/entities",
+}  # by models here; tests/e2e/requests/test_sparse.py, test_embed_multi.py and test_entities.py do
 TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
 
 
@@ -89,6 +90,10 @@ def test_examples_are_answered_as_the_document_says(api: Api, served: Any, verb:
         ("tei.Embed", "minilm", "/embed", {"inputs": "a"}),
         ("tei.Rerank", "ranker", "/rerank", {"query": "a", "texts": ["b"]}),
         ("rerank", "ranker", "/v2/rerank", {"query": "a", "documents": ["b"]}),
+        ("rerank", "ranker", "/rerank", {"query": "a", "documents": ["b"]}),
+        ("classify", "labelled", "/classify", {"input": "a"}),
+        ("pooling", "minilm", "/pooling", {"input": "a"}),
+        ("score", "ranker", "/score", {"queries": "a", "documents": "b"}),
         ("ModelInfer", "minilm", "/v2/models/minilm/infer", {"inputs": [TENSOR]}),
     ],
 )
@@ -106,6 +111,7 @@ def test_calls_are_counted_by_protocol(api: Api, method: str, model: str, path: 
         ("/v1/embeddings", {"input": 1.5}, 400),
         ("/v1/completions", {"prompt": "a", "n": 2}, 400),
         ("/v2/rerank", {"query": "a", "documents": []}, 400),
+        ("/classify", {"input": "a", "model": "none"}, 404),
         ("/embed", {"inputs": []}, 400),
         ("/embed", {"inputs": "a", "dimensions": "b"}, 422),
         ("/predict", {"inputs": "a", "model": "minilm"}, 424),

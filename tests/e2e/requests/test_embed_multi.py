@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import base64
+import itertools
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
 import pytest
+from apis import Api, reaching
 from multi_vectors import DIMENSIONS, DOCUMENT_TOKENS, EXPANDED, QUERY_TOKENS, write_multi, write_pylate
 from posting import Poster
 from reflected import call
 from serving import PATIENCE_S, Server
+from tensors import BINARY, FORMS, Asked, as_the_client
 from token_classifiers import texts
 
 from fastqps import AsyncClient, Client, Engine, InvalidArgument
@@ -93,15 +97,60 @@ def test_forms(server: Server, folders: dict[str, str]) -> None:
     assert_same(asyncio.run(ask()), engine.embed_multi(GIVEN, prompt_name="query", truncate=True))
 
 
-def test_embed_all_as_tei(server: Server, folders: dict[str, str]) -> None:
+@pytest.mark.parametrize(("name", "role"), [("native", "query"), ("package", "document"), ("unattended", "")])
+def test_token_vectors_as_tei_and_vllm(server: Server, folders: dict[str, str], name: str, role: str) -> None:
+    engine, poster, named = Engine(folders[name], dtype="float32"), Poster(server), {"model": name, "prompt_name": role}
+    given = [text for text in GIVEN[:6] if text]
+    expected = engine.embed_multi(given, prompt_name=role, truncate=True)
+    found = poster.found("/embed_all", inputs=given, **named)
+    assert_same([np.array(rows, np.float32) for rows in found], expected)
+    for options in ({}, {"dimensions": 7}, {"normalize": False}):
+        wanted = engine.embed_multi(given, prompt_name=role, truncate=True, **options)  # type: ignore[arg-type]
+        asked = {{"normalize": "use_activation"}.get(option, option): value for option, value in options.items()}
+        asked |= {"input": given, "truncate_prompt_tokens": -1, "task": "token_embed", **named}
+        data = poster.found("/pooling", **asked)["data"]
+        assert_same([np.array(each["data"], np.float32) for each in data], wanted)
+        data = poster.found("/pooling", **asked, encoding_format="base64")["data"]
+        flat = [np.frombuffer(base64.b64decode(each["data"]), "<f4") for each in data]
+        assert_same([rows.reshape(each.shape) for rows, each in zip(flat, wanted, strict=True)], wanted)
+    poster.close()
+
+
+@pytest.fixture(scope="module")
+def api(server: Server) -> Iterator[Api]:
+    yield from reaching(server)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_token_vectors_as_tensors(api: Api, form: str) -> None:
+    given = [*GIVEN[:5], ""]
+    for dtype in ("float", "int8", "uint8", "binary", "ubinary"):
+        parameters = {"output_dtype": dtype, "dimensions": 12, "prompt_name": "document", "truncate": True}
+        found = FORMS[form](api, Asked({"text": given}, "native", parameters))
+        rows, at = found["token_embedding"], found["offsets"].tolist()
+        options = {"dtype": "float32" if dtype == "float" else dtype, "dimensions": 12, "truncate": True}
+        assert [*found] == ["token_embedding", "offsets"] and len(rows) == at[-1]
+        parts = [as_the_client(rows[start:end], dtype) for start, end in itertools.pairwise(at)]
+        expected = api.client.embed_multi(given, prompt_name="document", model="native", **options)  # type: ignore[arg-type]
+        assert_same(parts, expected, CLOSE if dtype == "float" else 0)
+    if form in BINARY:
+        half = BINARY[form](api, Asked({"text": given}, "native", {"datatype": "FP16", "truncate": True}))
+        expected = api.client.embed_multi(given, model="native", dtype="float16", truncate=True)
+        assert half["token_embedding"].dtype == np.float16
+        assert np.array_equal(half["token_embedding"], np.concatenate(expected))
+    status, said = api.post.get("/v2/models/native")
+    shapes = {output["name"]: output["shape"] for output in said["outputs"]}
+    assert status == 200 and shapes == {"token_embedding": [-1, DIMENSIONS], "offsets": [-1]}
+
+
+def test_embed_all_over_grpc(server: Server, folders: dict[str, str]) -> None:
     expected = Engine(folders["native"], dtype="float32").embed_multi(GIVEN[:3])
-    poster, channel = Poster(server), grpc.insecure_channel(server.address)
-    assert_same([np.array(rows, np.float32) for rows in poster.found("/embed_all", inputs=GIVEN[:3])], expected)
+    channel = grpc.insecure_channel(server.address)
     for text, rows in zip(GIVEN, expected, strict=False):
         (found,) = call(channel, "tei.v1.Embed/EmbedAllStream", {"inputs": text})
         assert_same([np.array([list(row.embeddings) for row in found.token_embeddings], np.float32)], [rows])
         assert found.metadata.compute_tokens >= len(rows)
-    poster.close(), channel.close()
+    channel.close()
 
 
 def test_refusals(server: Server) -> None:
@@ -125,12 +174,8 @@ def test_refusals(server: Server) -> None:
         with pytest.raises(InvalidArgument, match="pair: 2 texts, at most 1"):
             client.predict(("a", "b"))
     post = Poster(server)
-    for path, body in (
-        ("/v1/embeddings", {"model": "native", "input": "a"}),
-        ("/v2/models/native/infer", {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}]}),
-    ):
-        status, said = post(path, body)
-        assert status == 400 and "native" in str(said), said
+    status, refused = post("/v1/embeddings", {"model": "native", "input": "a"})
+    assert status == 400 and "native" in str(refused), refused
 
 
 def test_answers_that_no_slot_has_room_for(serve: Callable[..., Server], folders: dict[str, str]) -> None:

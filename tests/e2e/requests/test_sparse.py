@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 import jsonschema
+import numpy as np
 import pytest
+from apis import reaching
 from posting import Poster
 from serving import PATIENCE_S, Server
 from sparse_encoders import write_sparse_encoder
+from tensors import FORMS, Asked
 from token_classifiers import texts
 
 from fastqps import Client, Engine, InvalidArgument
@@ -52,6 +56,7 @@ def test_sparse_embeddings_are_the_engines(serve: Callable[..., Server], tmp_pat
     by_id = [sorted(zip(one.ids.tolist(), one.weights.tolist(), strict=True)) for one in wanted]
     over_grpc(server, given, by_id)
     over_http(server, given, by_id)
+    as_tensors(server, given, wanted)
 
 
 def refusals(client: Client) -> None:
@@ -105,6 +110,17 @@ def over_http(server: Server, given: list[str], by_id: list[list[tuple[int, floa
     status, info = post.get("/info")
     assert status == 200 and info["model_type"] == {"embedding": {"pooling": "splade"}}
     post.close()
+
+
+def as_tensors(server: Server, given: list[str], wanted: list[SparseEmbedding]) -> None:
+    for api in reaching(server):
+        for ask in FORMS.values():
+            found = ask(api, Asked({"text": given}, "n"))
+            assert (found["token_id"].dtype, len(found["offsets"])) == (np.int32, len(given) + 1)
+            for i, (start, end) in enumerate(itertools.pairwise(found["offsets"])):
+                values = zip(found["token_id"][start:end].tolist(), found["weight"][start:end].tolist(), strict=True)
+                expected = zip(wanted[i].ids.tolist(), wanted[i].weights.tolist(), strict=True)
+                assert_values(sorted(values), sorted(expected))
 
 
 def assert_values(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:

@@ -18,6 +18,7 @@ from fastqps.api.reflection import message_class
 
 MODEL_INFER = "inference.GRPCInferenceService/ModelInfer"
 JSON_SIZE = "Inference-Header-Content-Length"
+_TYPES = {"FP32": np.float32, "FP16": np.float16, "INT32": np.int32, "INT8": np.int8, "UINT8": np.uint8}
 _KINDS = {bool: "bool_param", int: "int64_param", str: "string_param"}
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND"}
 
@@ -103,7 +104,13 @@ def tensors(outputs: Any, raws: Sequence[bytes]) -> dict[str, np.ndarray]:
 def _values(datatype: str, raw: bytes) -> np.ndarray:
     if datatype == "BYTES":
         return np.array([*texts_of(raw)], object)
-    return np.frombuffer(raw, {"FP32": np.float32, "FP16": np.float16}[datatype])
+    return np.frombuffer(raw, _TYPES[datatype])
+
+
+def as_the_client(values: np.ndarray, dtype: str) -> np.ndarray:
+    """An embedding of this ``output_dtype`` as ``fastqps.Client`` gives it: int8 and uint8 as numbers from -1 to 1."""
+    zero = {"int8": 0, "uint8": 128}.get(dtype)
+    return values if zero is None else (values.astype(np.float32) - np.float32(zero)) / np.float32(127)
 
 
 def over_grpc(api: Api, asked: Asked, *, raw: bool = True) -> dict[str, np.ndarray]:
@@ -139,8 +146,7 @@ def infer(api: Api, path: str, document: Any, binary: bytes = b"") -> dict[str, 
     found = {}
     for output in answer["outputs"]:
         if "data" in output:
-            kind = {"FP32": np.float32, "BYTES": object}[output["datatype"]]
-            values = np.array(output["data"], kind)
+            values = np.array(output["data"], _TYPES.get(output["datatype"], object))
         else:
             length = output["parameters"]["binary_data_size"]
             values, behind = _values(output["datatype"], behind[:length]), behind[length:]
