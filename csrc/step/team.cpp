@@ -111,6 +111,7 @@ struct Team::State {
   std::atomic<u32> sleepers{0};
   Work* work = nullptr;  // only read between joining and leaving
   bool spins = true;
+  u32 wanted = 0;  // threads, of which there may be fewer
   pid_t process = getpid();
   std::vector<std::thread> threads;
 
@@ -169,13 +170,14 @@ struct Team::State {
 
 Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   State& state = *state_;
+  state.wanted = threads;
   const u32 others = std::min(std::max(threads, 1u) - 1, State::kThreadsMax);
   sigset_t all, before;  // signals are for the process's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const u32 known = cores.load(kRelaxed);  // relaxed: a number of its own
-  const u32 wanted = in_teams.fetch_add(others + 1, kRelaxed) + others + 1;
-  state.spins = wanted <= (known ? known : allowed_cpus());
+  const u32 in_all = in_teams.fetch_add(others + 1, kRelaxed) + others + 1;
+  state.spins = in_all <= (known ? known : allowed_cpus());
   try {
     for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });
   } catch (const std::system_error&) {  // fewer will do
@@ -220,7 +222,7 @@ thread_local Team* used_team = nullptr;
 
 Team::Scope::Scope(u32 threads) {
   if (threads < 2) return;
-  if (!own_team || own_team->threads() < threads || own_team->state_->process != getpid()) {
+  if (!own_team || own_team->state_->wanted < threads || own_team->state_->process != getpid()) {
     own_team.reset();
     own_team = std::make_unique<Team>(threads);
   }
