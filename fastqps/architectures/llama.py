@@ -64,7 +64,7 @@ class Llama:
             _check_tied_head(weights, words)
         self._words = ops.keep(words.to(ops.dtype))
         head = self._words if config.tied_head else weights.matrix("lm_head.weight", config.vocab, config.hidden)
-        self._head = ops.linear(head, None, Site("head"))
+        self._head = ops.linear(head, None, Site("logits"))
         self._norm = rms_norm(weights, "norm.weight", config, ops)
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
         self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]

@@ -35,7 +35,7 @@ class Rows:
         return self.values
 
 
-SiteKind = Literal["qkv", "out", "up", "down", "head"]
+SiteKind = Literal["qkv", "out", "up", "down", "head", "logits"]  # logits: of a generator
 
 
 @dataclass(frozen=True)

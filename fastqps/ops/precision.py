@@ -33,7 +33,7 @@ class Precision:
         """Whether this product runs in 8 bits. ``held``: the checkpoint has its weight in FP8.
 
         A checkpoint in FP8 has decided which products run in FP8. Otherwise a head and the first and last layer keep
-        the model's type: they cost most accuracy.
+        the model's type: they cost most accuracy. int8 takes all but the head of an encoder.
         """
         self._asked += 1
         self._held += held
@@ -51,13 +51,11 @@ class Precision:
             self._log(f"quantization none: {self._held} {counts} {kept}")
 
     def _decide(self, outputs: int, inputs: int, site: Site, held: bool) -> bool:
+        if self.int8:
+            return site.kind != "head" and inputs <= INT8_INPUTS_MAX
         if self.quantization == "none" or not fits(outputs, inputs):
             return False
-        if self.int8 and inputs > INT8_INPUTS_MAX:
-            return False
-        inner = site.kind != "head" and 0 < site.layer < site.layers - 1
-        if self.int8:
-            return inner
+        inner = site.kind not in ("head", "logits") and 0 < site.layer < site.layers - 1
         if not inner and not held:
             return False
         # No kernel can quantise attention's rows as it writes them, because each program has one head of them.

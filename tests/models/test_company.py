@@ -52,7 +52,7 @@ DRAWN: list[dict[str, Any]] = [
 
 
 def sizes(family: str, width: int, layers: int = 4) -> dict[str, Any]:
-    """Options of a configuration. The first and the last layer are never in int8."""
+    """Options of a configuration."""
     if family == "distilbert":
         return {"dim": width, "hidden_dim": 2 * width, "n_heads": HEADS[width], "n_layers": layers}
     if family == "t5":

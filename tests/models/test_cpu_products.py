@@ -122,7 +122,7 @@ def test_shapes_without_a_product(outputs: int, inputs: int, int8: bool) -> None
 
 
 def test_products_that_are_none() -> None:
-    x = torch.zeros(1, 24)
+    x = torch.zeros(1, 24)  # read as bf16
     matrix = _core.Matrix(x.data_ptr(), 0, 1, 24, False)
     with pytest.raises(ValueError, match="a weight of bf16 multiplies rows of bf16"):
         matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), False, 1)

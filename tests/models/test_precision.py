@@ -43,6 +43,7 @@ def test_none_is_none() -> None:
         (Site("up", 1, 2), False),
         (Site("head"), False),
         (Site("head", 1, 4), False),
+        (Site("logits"), False),
     ],
 )
 def test_only_inner_layers_are_quantised_unless_the_checkpoint_is(site: Site, inner: bool) -> None:
@@ -51,18 +52,18 @@ def test_only_inner_layers_are_quantised_unless_the_checkpoint_is(site: Site, in
     assert not quiet("none").quantises(64, 64, site)
 
 
-def test_int8_takes_attentions_output_too_and_no_layer_for_a_checkpoint_in_fp8() -> None:
+def test_int8_takes_all_products_but_the_head_of_an_encoder() -> None:
     lines: list[str] = []
     precision = Precision("int8", log=lines.append)
     assert precision.int8 and not quiet("fp8").int8
-    for kind in ("qkv", "out", "up", "down"):
-        assert precision.quantises(64, 64, Site(kind, 1, 4))  # type: ignore[arg-type]
-        assert not precision.quantises(64, 64, Site(kind, 0, 4), held=True)  # type: ignore[arg-type]
+    kinds: tuple[SiteKind, ...] = ("qkv", "out", "up", "down", "logits")
+    for kind in kinds:
+        assert precision.quantises(64, 64, Site(kind, 1, 4)) and precision.quantises(2, 33, Site(kind, 0, 4), held=True)
     assert not precision.quantises(64, 64, Site("head", 1, 4))
     assert not precision.quantises(64, (1 << 16) + 16, INNER), "its sums would overflow"
     assert precision.quantises(64, 1 << 16, INNER)
     precision.conclude()
-    assert lines == ["quantization int8: 5 of 11 matrix products in int8"]
+    assert lines == ["quantization int8: 11 of 13 matrix products in int8"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_auto_on_a_cpu_goes_by_its_instructions(
 
 @pytest.mark.parametrize(("outputs", "inputs"), [(40, 64), (64, 40), (2, 64), (64, 8)])
 def test_shapes_that_do_not_fit(outputs: int, inputs: int) -> None:
-    for quantization in ("none", "fp8", "int8", "auto"):
+    for quantization in ("none", "fp8", "auto"):
         precision = quiet(quantization)
         assert not precision.quantises(outputs, inputs, INNER)
         assert not precision.quantises(outputs, inputs, INNER, held=True)

@@ -43,16 +43,16 @@ void register_products(py::module_& m) {
   m.attr("PANEL_OUTPUTS") = step::kPanelOutputs;
   m.attr("PRODUCTS_LEVEL") = step::chosen_products().name;
   py::class_<step::Matrix>(m, "Matrix", "A weight in int8 or bf16, and its products; csrc/step/cpu/products/product.h.")
-      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, bool int8) {
+      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, bool int8, u64 exact) {
              if (!outputs || !inputs || (int8 && inputs > step::kInt8InputsMax))
                throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
                                      " has no product" + (int8 ? " in int8" : ""));
              py::gil_scoped_release release;
-             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address<const float>(weight),
-                                 address<const float>(bias), outputs, inputs);
+             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address(weight),
+                                 address<const float>(bias), outputs, inputs, address(exact));
            }),
-           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "int8"_a,
-           "Packs a float32 weight [outputs, inputs]: quantised, or rounded to bf16.")
+           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "int8"_a, "exact"_a = 0,
+           "Packs a weight [outputs, inputs]: a float32 one quantised to int8, or a bf16 one.")
       .def(
           "multiply",
           [](const step::Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/json/json_reader.h"
 #include "protocols/json/text_input.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
@@ -39,14 +40,13 @@ inline const JsonOptions kTeiOptions = JsonOptions::of_api(true, true),
                          kCohereOptions = JsonOptions::of_api(true, false);
 
 // Reads the fields of a body, each by itself or as an option.
-class TeiJsonReader : public service::RequestReader {
+class TeiJsonReader : public JsonReader {
  public:
-  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final {
+  FieldError read_body(const JsonObject& body, const transport::CallInfo& info, ReasonText& reason) final {
     begin(defaults_);
-    const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
-      return read_field(name, value, reason);
-    });
-    return error ? error : check(info, reason);
+    for (const auto [name, value] : body)
+      if (const FieldError error = read_field(name, value, reason)) return error;
+    return check(info, reason);
   }
   // Reads what several requests in a body share: options that count where one has none itself. Without any: defaults().
   FieldError read_shared(const JsonObject& fields, JsonOptions& shared) {
@@ -140,7 +140,6 @@ class TeiJsonReader : public service::RequestReader {
   }
 
   const JsonOptions& defaults_;
-  JsonBody body_;
 };
 
 // POST /embed, /embed_sparse and /embed_all: {"inputs"}, an item for each.
@@ -399,8 +398,6 @@ class RerankJsonReader final : public RankReader {
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
     if (name == "query") return read_text("query", value, &query_.emplace());
     if (name == "texts") return texts_given_ = true, read_texts("texts", value, items_max_, texts_, reason);
-    // Other servers rank documents at this path.
-    if (name == "documents") return FieldError{"documents", "this route takes texts; POST /v1/rerank takes documents"};
     return {};
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override {

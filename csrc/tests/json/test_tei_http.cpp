@@ -1,4 +1,5 @@
 // TEI's requests and answers over HTTP against literal texts.
+#include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
 #include "protocols/tei/instances.h"
 #include "tests/json/bodies.h"
@@ -257,12 +258,36 @@ TEST(rerank_reads_a_query_and_texts) {
       {R"({"query":"q","texts":[]})", "texts: 0 texts, at least 1"},
       {R"({"query":"q","texts":"a"})", "texts: must be an array of strings"},
       {R"({"query":"q","texts":["a","b","c","d","e"]})", "texts: more than 4 texts, which is the most"},
-      {R"({"query":"q","documents":["a"]})", "documents: this route takes texts; POST /v1/rerank takes documents"},
   };
   check_wrong(reader, cases);
   w.segment.route(0).dimensions = 3;
   CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a"]})"),
            ": the model '' is not a re-ranker model: it has 3 labels, and a re-ranker has 1");
+}
+
+TEST(a_body_is_of_the_format_that_its_fields_are_of) {
+  TaskWorld w(Task::kClassify, 1);
+  RerankJsonReader texts(*w.routes, kItemsMax);
+  DocumentsReader documents(*w.routes, kItemsMax);
+  InstancesReader instances(texts, kItemsMax);
+  const JsonFormat by_texts{texts, {kRerankJsonWriter, kTeiRerank}};
+  EitherReader inner("documents", {documents, {kDocumentsWriter, kRerank}}, by_texts);
+  const InstancesWriter predictions(kRerankJsonWriter);
+  EitherReader reader("instances", {instances, {predictions, kOther}}, {inner, by_texts.answering});
+  const std::pair<const char*, const AnswerWriter*> cases[] = {
+      {R"({"query":"q","texts":["a","b"]})", &kRerankJsonWriter},
+      {R"({"query":"q","documents":["a","b"]})", &kDocumentsWriter},
+      {R"({"instances":[{"query":"q","texts":["a"]},{"query":"q","texts":["b"]}]})", &predictions},
+      {R"({"query":"q","texts":["a","b"],"documents":null,"instances":null})", &kRerankJsonWriter},
+  };
+  for (const auto& [body, writer] : cases) {
+    CHECK_EQ(error_of(reader, body), "");
+    CHECK(&reader.answering()->writer == writer);
+    CHECK_EQ(reader.items(), 2u);
+    CHECK_EQ(item_of(reader, 1).pair_second, "b");
+  }
+  CHECK_EQ(error_of(reader, R"({"query":"q","documents":["a"],"texts":["a"]})"),
+           ": 'texts' is not a field of this request");
 }
 
 TEST(damaged_bodies_are_read_or_refused) {

@@ -332,6 +332,45 @@ TEST(a_row_is_the_same_in_any_company) {
     }
 }
 
+TEST(the_largest_products_are_computed_again) {
+  constexpr size_t kLargest = 16;
+  for (const Number number : kNumbers)
+    for (const u32 outputs : {5, 16, 130, 1000}) {
+      const u32 rows = 3, inputs = 43;
+      Problem problem({rows, outputs, inputs}, WeightType::kInt8, number, outputs);
+      Array exact(number, size_t(outputs) * inputs, 8);
+      for (const ProductLevel* level : all_levels()) {
+        Prepared prepared(problem, *level);
+        Array first(number, rows * outputs), out(number, rows * outputs);
+        prepared.job.out = first.data();
+        prepared.multiply();
+        prepared.job.out = out.data(), prepared.job.weight.exact = exact.data();
+        prepared.multiply();
+        level->refine(prepared.job, 0, 1);
+        level->refine(prepared.job, 1, rows);
+        for (size_t r = 0; r < rows; r++) {
+          std::vector<u32> order(outputs);
+          for (u32 o = 0; o < outputs; o++) order[o] = o;
+          std::stable_sort(order.begin(), order.end(),
+                           [&](u32 a, u32 b) { return first[r * outputs + a] > first[r * outputs + b]; });
+          for (size_t i = 0; i < outputs; i++) {
+            const size_t o = order[i];
+            double want = problem.bias[o], size = 1 + std::abs(want);
+            for (size_t k = 0; i < kLargest && k < inputs; k++) {
+              const double product = problem.x[r * inputs + k] * exact[o * inputs + k];
+              want += product, size += std::abs(product);
+            }
+            if (i >= kLargest)
+              CHECK_EQ(out[r * outputs + o], first[r * outputs + o]);
+            else
+              CHECK(std::abs(out[r * outputs + o] - want) <=
+                    1e-6 * size + (number == Number::kBfloat16) * std::abs(want) / 256);
+          }
+        }
+      }
+    }
+}
+
 TEST(zeros_and_numbers_that_are_none_stay_in_their_rows) {
   for (const auto& [type, number] : kTypes) {
     Problem problem({4, 16, 30}, type, number, 9);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastqps.frontdoor.openapi import rerank
 from fastqps.frontdoor.openapi.schemas import (
     BOOL,
     CALL_OPTIONS,
@@ -52,7 +53,7 @@ _SIMILARITY = fields(
 )
 _PAIR = array(STRING, minItems=1, maxItems=2)
 _PREDICT = fields("inputs", inputs={"anyOf": [STRING, _PAIR, items(_PAIR)]}, raw_scores=optional(BOOL), **_OPTIONS)
-_RERANK = fields(
+_TEXTS = fields(
     "query texts",
     query=STRING,
     texts=items(STRING),
@@ -60,6 +61,7 @@ _RERANK = fields(
     return_text=optional(BOOL),
     **_OPTIONS,
 )
+_RERANK = {"anyOf": [_TEXTS, rerank.REQUEST]}
 _ENTITIES = fields(
     "inputs",
     inputs={"anyOf": [STRING, items(STRING)]},
@@ -73,6 +75,7 @@ _PREDICTED = {"anyOf": [_LABELS, array(_LABELS)]}
 _PLACE = {"score": NUMBER, "word": STRING, "start": COUNT, "end": COUNT}
 _FOUND = array(fields(" ".join(_PLACE), entity_group=STRING, entity=STRING, **_PLACE))
 _RANKS = array(fields("index score", index=COUNT, score=NUMBER, text=STRING))
+_RANKED = {"anyOf": [_RANKS, rerank.ANSWER]}
 _TOKEN = fields("id text special", id=COUNT, text=STRING, special=BOOL, start=optional(COUNT), stop=optional(COUNT))
 _INFO = fields(
     "model_id model_type max_input_length max_client_batch_size version",
@@ -106,11 +109,11 @@ OPERATIONS: dict[tuple[str, str], Json] = {
         inputs="Ada Lovelace lived in London",
     ),
     ("POST", "/rerank"): _post(
-        "Sort texts by what they say to a query", _RANKS, _RERANK, query="food", texts=["a meal"], return_text=True
+        "Sort texts by what they say to a query", _RANKED, _RERANK, query="food", texts=["a meal"], return_text=True
     ),
     ("POST", "/"): _post(
         "What the default model can do",
-        {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _FOUND, _RANKS, array({"type": ["number", "null"]})]},
+        {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _FOUND, _RANKED, array({"type": ["number", "null"]})]},
         {"anyOf": [_EMBED, _SIMILARITY, _PREDICT, _ENTITIES, _RERANK]},
         inputs="a text",
     ),

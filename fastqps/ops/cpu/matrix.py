@@ -26,16 +26,28 @@ def multiplies(dtype: torch.dtype) -> bool:
 class CpuMatrix:
     """x [rows, inputs] → x · weightᵀ + bias [rows, outputs] in ``dtype``; ``int8``: both factors quantised.
 
-    Without ``int8`` rows and weights are bf16. A row is the same, bit for bit, whatever rows are beside it.
+    Without ``int8`` rows and weights are bf16. A row is the same, bit for bit, whatever rows are beside it. With
+    ``exact`` the largest products of a row are computed by the weight as it was, which is kept: those of a head.
     """
 
     fp8 = False
 
-    def __init__(self, weight: Weight, bias: torch.Tensor | None, dtype: torch.dtype, int8: bool, tape: Tape) -> None:
-        matrix = plain(weight).float().contiguous()
+    def __init__(
+        self,
+        weight: Weight,
+        bias: torch.Tensor | None,
+        dtype: torch.dtype,
+        int8: bool,
+        tape: Tape,
+        exact: bool = False,
+    ) -> None:
+        matrix = plain(weight).to(torch.float32 if int8 else torch.bfloat16).contiguous()
         bias = None if bias is None else bias.float().contiguous()
         self._outputs, inputs = matrix.shape
-        self._matrix = _core.Matrix(address(matrix), address(bias), self._outputs, inputs, int8)
+        self._exact = plain(weight).to(dtype).contiguous() if exact else None
+        self._matrix = _core.Matrix(
+            address(matrix), address(bias), self._outputs, inputs, int8, exact=address(self._exact)
+        )
         self._bf16, self._tape = dtype == torch.bfloat16, tape
 
     def __call__(self, x: Rows) -> torch.Tensor:

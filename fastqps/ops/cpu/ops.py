@@ -76,7 +76,7 @@ class CpuOps:
         return tensor.contiguous()
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
-        return self._product(weight, bias, self._quantises(weight, site))
+        return self._product(weight, bias, self._quantises(weight, site), exact=site.kind == "logits")
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
         return CpuActivated(self._product(weight, bias, self._quantises(weight, site)), activation, False, self.tape)
@@ -94,10 +94,10 @@ class CpuOps:
         )
         return CpuGated(first, second, activation, self.tape)
 
-    def _product(self, weight: Weight, bias: torch.Tensor | None, quantised: bool) -> _Product:
+    def _product(self, weight: Weight, bias: torch.Tensor | None, quantised: bool, exact: bool = False) -> _Product:
         int8 = quantised and self._precision.int8
         if int8 or (not quantised and multiplies(self.dtype)):
-            return CpuMatrix(weight, bias, self.dtype, int8, self.tape)
+            return CpuMatrix(weight, bias, self.dtype, int8, self.tape, exact and int8)
         return (CpuFp8Linear if quantised else CpuLinear)(weight, bias, self.dtype, self.tape)
 
     def norm(

@@ -90,6 +90,7 @@ def test_examples_are_answered_as_the_document_says(api: Api, served: Any, verb:
         ("tei.Embed", "minilm", "/embed", {"inputs": "a"}),
         ("tei.Rerank", "ranker", "/rerank", {"query": "a", "texts": ["b"]}),
         ("rerank", "ranker", "/v2/rerank", {"query": "a", "documents": ["b"]}),
+        ("rerank", "ranker", "/rerank", {"query": "a", "documents": ["b"]}),
         ("classify", "labelled", "/classify", {"input": "a"}),
         ("pooling", "minilm", "/pooling", {"input": "a"}),
         ("score", "ranker", "/score", {"queries": "a", "documents": "b"}),

@@ -267,9 +267,10 @@ def test_refusals_of_ollama(api: Api, path: str, fields: dict[str, Any], status:
     assert found_status == status and message in str(found["error"]), found
 
 
-def test_options_of_cohere_and_jina(api: Api) -> None:
+@pytest.mark.parametrize("path", ["/v1/rerank", "/rerank"])
+def test_options_of_cohere_and_jina(api: Api, path: str) -> None:
     def results(**options: Any) -> list[dict[str, Any]]:
-        return list(api.post.found("/v1/rerank", query=QUERY, documents=DOCUMENTS, **options)["results"])
+        return list(api.post.found(path, query=QUERY, documents=DOCUMENTS, **options)["results"])
 
     whole = results()
     found = results(top_n=2, return_documents=True, max_tokens_per_doc=4096)
@@ -458,6 +459,8 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
     "three labels": ("/rerank", {"model": "labelled", **PAIR}, 424, BACKEND,
                      "it has 3 labels, and a re-ranker has 1; of those that are served, "),
     "no ranks": ("/rerank", {"model": "minilm", **PAIR}, 424, BACKEND, "these can: 'ranker'"),
+    "documents": ("/rerank", {"query": "a", "documents": []}, 400, EMPTY, "documents: 0 documents, at least 1"),
+    "no documents": ("/rerank", {"query": "a", "documents": None}, 422, VALIDATION, "texts: must be given"),
     "instances": ("/vertex", {"inputs": "a"}, 422, VALIDATION, "instances: must be given"),
     "no array": ("/vertex", {"instances": "a"}, 422, VALIDATION, "instances: must be an array"),
     "none": ("/vertex", {"instances": []}, 400, EMPTY, "instances: an empty array"),

@@ -9,6 +9,7 @@
 #include "step/cpu/products/tile_kernel.h"
 #endif
 #include "step/cpu/products/finish_kernel.h"
+#include "step/cpu/products/refine_kernel.h"
 // clang-format on
 
 // Rows prepared together, in scratch memory.
@@ -106,4 +107,4 @@ void sums(const Product& job, void* out, float* scratch) {
 template <class Words>
 constexpr ProductKernels kKernels = {Words::kInt8 ? u32(kZero) : 0, sizeof(typename Words::Entry), Tiling<Words>::kStep,
                                      multiply<Words>, sums<Words>};
-const ProductLevel kLevel = {kName, kLanes, kKernels<Int8Words>, kKernels<Bf16Words>};
+const ProductLevel kLevel = {kName, kLanes, kKernels<Int8Words>, kKernels<Bf16Words>, refine};

@@ -25,6 +25,7 @@ struct ProductLevel {
   const char* name;
   u32 lanes;  // outputs of a panel
   ProductKernels int8, bf16;
+  void (*refine)(const Product&, u32 row, u32 row_end);  // the largest products of the rows, by Weight::exact
 
   const ProductKernels& kernels(WeightType type) const { return type == WeightType::kInt8 ? int8 : bf16; }
 };

@@ -32,6 +32,9 @@ struct Weight {
   const float* scales;  // int8
   const float* bias;    // or null
   u32 outputs, inputs;
+  // Null, or the weight in the number of x: the largest products of each row are computed again by it. They have
+  // nothing behind them but the bias.
+  const void* exact = nullptr;
 
   u32 words() const { return (inputs * bytes_of(type) + kPaddedBytes - 1) / kPaddedBytes * (kPaddedBytes / 4); }
 };
@@ -56,13 +59,13 @@ void multiply(const Product& job, u32 threads);
 // A weight packed for this machine when a model is loaded; with int8 it is quantised by output.
 class Matrix {
  public:
-  // weight [outputs, inputs]; bias [outputs], or null.
-  Matrix(WeightType type, const float* weight, const float* bias, u32 outputs, u32 inputs);
+  // weight [outputs, inputs], fp32 for int8, else bf16; bias [outputs], or null; exact, which stays the caller's: see
+  // Weight.
+  Matrix(WeightType type, const void* weight, const float* bias, u32 outputs, u32 inputs, const void* exact = nullptr);
 
   Weight view() const {
-    return {
-        type_,  panels_.data()->bytes, starts_.data(), scales_.data(), bias_.empty() ? nullptr : bias_.data(), outputs_,
-        inputs_};
+    const float* const bias = bias_.empty() ? nullptr : bias_.data();
+    return {type_, panels_.data()->bytes, starts_.data(), scales_.data(), bias, outputs_, inputs_, exact_};
   }
 
  private:
@@ -74,6 +77,7 @@ class Matrix {
   std::vector<i32> starts_;
   std::vector<float> scales_, bias_;
   u32 outputs_, inputs_;
+  const void* exact_;
 };
 
 }  // namespace fastqps::step
