@@ -28,7 +28,6 @@ from fastqps.api.prediction import PredictionError
 from fastqps.bench.results.result import BenchError
 from fastqps.host.machine import bfloat16_flags, cpu_flags
 from fastqps.models.names import resolve
-from fastqps.ops.precision import QUANTIZATIONS
 from fastqps.process.server_process import ServerProcess
 
 THREADS = 2
@@ -37,11 +36,11 @@ COSINE_MIN = 0.999
 DTYPE = "bfloat16" if bfloat16_flags() else "float32"  # of both sides
 PEER_TEXTS = 256  # a round of each runtime
 COSINE_LEAST = 0.95  # of a quantized answer to ours in fp32: below, something else than rounding is wrong
-# Those that this machine and this version have. (name, --dtype, --quantization)
+# Those that this machine has: (name, --dtype, --quantization)
 _KINDS = (
     ("fp32", "float32", "none"),
     *([("bf16", "bfloat16", "none")] if bfloat16_flags() else []),
-    *([("int8", "auto", "int8")] if "int8" in QUANTIZATIONS else []),
+    ("int8", "auto", "int8"),
 )
 _PEERS = {"OpenVINO": ("fp32", "bf16", "int8"), "onnxruntime": ("fp32", "int8")}
 _OPENVINO = {"fp32": "f32", "bf16": "bf16", "int8": "int8"}

@@ -110,11 +110,13 @@ struct Team::State {
   // opens it looks for sleepers afterwards.
   std::atomic<u32> sleepers{0};
   Work* work = nullptr;  // only read between joining and leaving
-  bool spins = true;
+  u32 usable = 1;        // cores for all teams
   pid_t process = getpid();
   std::vector<std::thread> threads;
 
   static constexpr u32 round_of(u32 word) { return word / kRound; }
+
+  bool spins() const { return in_teams.load(kRelaxed) <= usable; }  // relaxed: a number of its own
 
   // Waits until there is work of another round than `seen`; false: the team ends.
   bool join(u32& seen) {
@@ -124,7 +126,7 @@ struct Team::State {
         now = word.load(kAcquire);
         return now & kEnd || (now & kOpen && round_of(now) != seen);
       };
-      if (!(spins ? spin_until(news) : news())) {
+      if (!(spins() ? spin_until(news) : news())) {
         sleepers.fetch_add(1, kSeqCst);
         now = word.load(kSeqCst);
         if (!(now & (kOpen | kEnd)) || (now & kOpen && round_of(now) == seen)) futex_wait(word, now, kMember);
@@ -160,7 +162,7 @@ struct Team::State {
   void close() {
     word.fetch_and(~kOpen, kAcqRel);
     const auto left = [&] { return !(word.load(kAcquire) & kMembers); };
-    if (left() || (spins && spin_until(left))) return;
+    if (left() || (spins() && spin_until(left))) return;
     for (u32 now = word.fetch_or(kAwaited, kAcqRel) | kAwaited; now & kMembers; now = word.load(kAcquire))
       futex_wait(word, now, kOwner);
     word.fetch_and(~kAwaited, kRelaxed);  // relaxed: nobody is a member
@@ -174,8 +176,8 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const u32 known = cores.load(kRelaxed);  // relaxed: a number of its own
-  const u32 wanted = in_teams.fetch_add(others + 1, kRelaxed) + others + 1;
-  state.spins = wanted <= (known ? known : allowed_cpus());
+  state.usable = known ? known : allowed_cpus();
+  in_teams.fetch_add(others + 1, kRelaxed);
   try {
     for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });
   } catch (const std::system_error&) {  // fewer will do

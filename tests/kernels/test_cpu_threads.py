@@ -42,7 +42,7 @@ def test_rows(dtype: torch.dtype) -> None:
     check(lambda out, threads: at(threads).rms_norm(address(out), *rows, WIDTH, 1e-5), x)
     check(lambda out, threads: at(threads).normalize(address(out), *rows, 0, WIDTH, 1e-5), x)
     check(
-        lambda out, threads: at(threads).gated_silu(address(out), address(x), bfloat16, TOKENS, WIDTH // 2),
+        lambda out, threads: at(threads).gate(address(out), address(x), bfloat16, TOKENS, WIDTH // 2, "gelu"),
         torch.empty(TOKENS, WIDTH // 2, dtype=dtype),
     )
     indexes, tables = (address(ids),) * 3, (address(table), 50) * 3

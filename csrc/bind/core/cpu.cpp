@@ -1,6 +1,5 @@
 // What the CPU's kernels compute outside of a program, and weights that are packed for it.
 #include <string>
-#include <utility>
 
 #include "bind/core/program.h"
 #include "step/cpu/cpu_ops.h"
@@ -14,29 +13,19 @@ using namespace py::literals;
 namespace fastqps::bind {
 namespace {
 
-step::TableNumber table_number(const std::string& name) {
-  static constexpr std::pair<const char*, step::TableNumber> kNumbers[] = {{"float32", step::TableNumber::kFloat32},
-                                                                           {"float16", step::TableNumber::kFloat16},
-                                                                           {"bfloat16", step::TableNumber::kBfloat16},
-                                                                           {"int8", step::TableNumber::kInt8}};
-  for (const auto& [known, number] : kNumbers)
-    if (name == known) return number;
-  throw py::value_error("number: '" + name + "' is none of float32, float16, bfloat16, int8");
-}
-
-step::Activation activation(const std::string& name) {
-  static constexpr std::pair<const char*, step::Activation> kActivations[] = {
-      {"none", step::Activation::kNone},
-      {"gelu", step::Activation::kGelu},
-      {"gelu_tanh", step::Activation::kGeluTanh},
-      {"relu", step::Activation::kRelu},
-      {"silu", step::Activation::kSilu}};
-  for (const auto& [known, activation] : kActivations)
-    if (name == known) return activation;
-  throw py::value_error("activation: '" + name + "' is none of none, gelu, gelu_tanh, relu, silu");
-}
+constexpr Names<step::TableNumber> kTableNumbers[] = {{"float32", step::TableNumber::kFloat32},
+                                                      {"float16", step::TableNumber::kFloat16},
+                                                      {"bfloat16", step::TableNumber::kBfloat16},
+                                                      {"int8", step::TableNumber::kInt8}};
+constexpr Names<step::Activation> kActivations[] = {{"none", step::Activation::kNone},
+                                                    {"gelu", step::Activation::kGelu},
+                                                    {"gelu_tanh", step::Activation::kGeluTanh},
+                                                    {"relu", step::Activation::kRelu},
+                                                    {"silu", step::Activation::kSilu}};
 
 }  // namespace
+
+step::Activation activation(const std::string& name) { return named("activation", kActivations, name); }
 
 void register_products(py::module_& m) {
   m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
@@ -80,7 +69,7 @@ void register_cpu(py::module_& m) {
          u64 mapping, u64 weights, u32 skipped_id) {
         step::mean_bags({address(table), address<const i32>(mapping), address<const float>(weights),
                          address<const i32>(ids), address<const i32>(starts), address<float>(out), n_items, width,
-                         n_ids, skipped_id, table_number(number)});
+                         n_ids, skipped_id, named("number", kTableNumbers, number)});
       },
       "out"_a, "ids"_a, "starts"_a, "n_items"_a, "table"_a, "number"_a, "width"_a, "n_ids"_a, "mapping"_a = 0,
       "weights"_a = 0, "skipped_id"_a = ~u32(0), py::call_guard<py::gil_scoped_release>(),

@@ -237,23 +237,33 @@ TEST(rms_norms) {
     }
 }
 
-TEST(gated_silus) {
-  for (Number number : kNumbers)
-    for (u32 inner : {864, 33, 1}) {
-      constexpr u32 kRows = 2;
-      Array in(number, kRows * 2 * inner, inner), out(number, kRows * inner, 0);
-      in.set(0, 90), in.set(2 * inner, -90);
-      Doubles want;
-      for (u32 r = 0; r < kRows; r++)
-        for (u32 i = 0; i < inner; i++) {
-          const double gate = in[r * 2 * inner + i];
-          want.push_back(gate / (1 + std::exp(-gate)) * in[r * 2 * inner + inner + i]);
-        }
-      at_every_level(0, [&](const Kernels& level, float*) {
-        level.gated_silu({in.data(), out.data(), kRows, inner, number});
-        check_close(out, want, level.name, 0, 5e-6);
-      });
-    }
+TEST(gated_activations) {
+  const struct {
+    Activation activation;
+    double (*of)(double);
+  } kCases[] = {{Activation::kNone, [](double x) { return x; }},
+                {Activation::kGelu, [](double x) { return x * (1 + std::erf(x / std::sqrt(2))) / 2; }},
+                {Activation::kGeluTanh,
+                 [](double x) { return x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2; }},
+                {Activation::kRelu, [](double x) { return x > 0 ? x : 0; }},
+                {Activation::kSilu, [](double x) { return x / (1 + std::exp(-x)); }}};
+  for (const auto& [activation, of] : kCases)
+    for (Number number : kNumbers)
+      for (u32 inner : {864, 33, 1}) {
+        constexpr u32 kRows = 2;
+        Array in(number, kRows * 2 * inner, inner), out(number, kRows * inner, 0);
+        in.set(0, 90), in.set(2 * inner, -90);
+        Doubles want;
+        for (u32 r = 0; r < kRows; r++)
+          for (u32 i = 0; i < inner; i++) {
+            const u32 at = r * 2 * inner + i;
+            want.push_back(of(in[at]) * in[at + inner]);
+          }
+        at_every_level(0, [&](const Kernels& level, float*) {
+          level.gate({in.data(), out.data(), kRows, inner, number, activation});
+          check_close(out, want, level.name, 0, 5e-6);
+        });
+      }
 }
 
 TEST(token_rows) {

@@ -502,7 +502,7 @@ def test_refusals_over_http(api: Api, name: str) -> None:
     [
         (b"{", 400, "the body is not valid JSON"),
         ({"model": "none"}, 404, "model: 'none' is not served here; served: 'minilm', 'grammar',"),
-        ({"model": "minilm"}, 400, "the model 'minilm' is not a classifier model"),
+        ({"model": "minilm"}, 400, "the model 'minilm' is not a re-ranker model; of those that are served, these can"),
         ({"documents": ["b"] * 2049}, 400, "documents: more than 2048 documents, which is the most"),
         ({"documents": ["b " * 1000], "truncate": False}, 400, "documents: 1004 tokens, at most"),
     ],

@@ -2,6 +2,7 @@
 // matters.
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
+#include "step/cpu/cpu_activations_kernel.h"
 #include "step/cpu/products/rows_kernel.h"
 #ifdef FASTQPS_TILES
 #include "step/cpu/products/amx_tile_kernel.h"

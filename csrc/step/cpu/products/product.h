@@ -20,7 +20,6 @@ inline constexpr u32 kPanelOutputs = 16;         // outputs are padded to a mult
 inline constexpr u32 kPaddedBytes = 64;          // an output's weights are padded to a multiple of it
 inline constexpr u32 kInt8InputsMax = 1u << 16;  // 255 · 127 times as many still fit in an int32
 
-enum class Activation : u32 { kNone = 0, kGelu = 1, kGeluTanh = 2, kRelu = 3, kSilu = 4 };
 enum class WeightType : u32 { kInt8 = 0, kBf16 = 1 };
 inline u32 bytes_of(WeightType type) { return type == WeightType::kInt8 ? 1 : 2; }
 
