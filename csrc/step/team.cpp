@@ -110,11 +110,14 @@ struct Team::State {
   // opens it looks for sleepers afterwards.
   std::atomic<u32> sleepers{0};
   Work* work = nullptr;  // only read between joining and leaving
-  bool spins = true;
+  u32 cores;             // that the teams of this process can use
   pid_t process = getpid();
   std::vector<std::thread> threads;
 
   static constexpr u32 round_of(u32 word) { return word / kRound; }
+
+  // Other teams come and go. relaxed: a number of its own
+  bool spins() const { return in_teams.load(kRelaxed) <= cores; }
 
   // Waits until there is work of another round than `seen`; false: the team ends.
   bool join(u32& seen) {
@@ -124,7 +127,7 @@ struct Team::State {
         now = word.load(kAcquire);
         return now & kEnd || (now & kOpen && round_of(now) != seen);
       };
-      if (!(spins ? spin_until(news) : news())) {
+      if (!(spins() ? spin_until(news) : news())) {
         sleepers.fetch_add(1, kSeqCst);
         now = word.load(kSeqCst);
         if (!(now & (kOpen | kEnd)) || (now & kOpen && round_of(now) == seen)) futex_wait(word, now, kMember);
@@ -160,7 +163,7 @@ struct Team::State {
   void close() {
     word.fetch_and(~kOpen, kAcqRel);
     const auto left = [&] { return !(word.load(kAcquire) & kMembers); };
-    if (left() || (spins && spin_until(left))) return;
+    if (left() || (spins() && spin_until(left))) return;
     for (u32 now = word.fetch_or(kAwaited, kAcqRel) | kAwaited; now & kMembers; now = word.load(kAcquire))
       futex_wait(word, now, kOwner);
     word.fetch_and(~kAwaited, kRelaxed);  // relaxed: nobody is a member
@@ -174,8 +177,8 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const u32 known = cores.load(kRelaxed);  // relaxed: a number of its own
-  const u32 wanted = in_teams.fetch_add(others + 1, kRelaxed) + others + 1;
-  state.spins = wanted <= (known ? known : allowed_cpus());
+  state.cores = known ? known : allowed_cpus();
+  in_teams.fetch_add(others + 1, kRelaxed);
   try {
     for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });
   } catch (const std::system_error&) {  // fewer will do
@@ -186,14 +189,16 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
 
 Team::~Team() {
   in_teams.fetch_sub(u32(state_->threads.size()) + 1, kRelaxed);
-  if (state_->process != getpid()) {  // fork() has not copied its threads
-    for (std::thread& thread : state_->threads) thread.detach();
+  if (state_->process != getpid()) {  // fork() has not copied its threads: new ones may have their handles
+    static_cast<void>(state_.release());
     return;
   }
   state_->word.fetch_or(State::kEnd, kSeqCst);
   futex_wake(state_->word, kAll, kMember);
   for (std::thread& thread : state_->threads) thread.join();
 }
+
+bool Team::spins() const { return state_->spins(); }
 
 u32 Team::threads() const { return u32(state_->threads.size()) + 1; }
 
