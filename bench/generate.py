@@ -17,7 +17,7 @@ from bench.generate_peers import measure_peers
 from bench.load import Load
 from bench.peers.generators import OUTPUT, PROMPT
 from bench.peers.llamas import write_llama
-from bench.peers.process import FOLDER
+from bench.peers.process import GENERATORS_FOLDER
 from bench.runner import Bench, Claim, Measure, Run, Subject
 from fastqps.api.request import GenerateOptions
 from fastqps.bench.results.result import BenchError
@@ -55,7 +55,7 @@ def measure(bench: Bench) -> None:
     """Everyone generates for the same prompts, in turn: all of them in-process, for ``seconds`` over gRPC."""
     disable_progress_bar()
     torch.set_num_threads(THREADS)
-    llama = write_llama("10M", FOLDER)
+    llama = write_llama("10M", GENERATORS_FOLDER)
     path, seed = llama.path, torch.Generator().manual_seed(1)
     prompts: Prompts = torch.randint(1, llama.vocab, (REQUESTS, PROMPT), generator=seed).tolist()
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()

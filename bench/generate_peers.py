@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.peers.llamas import SIZES, Llama, write_llama
-from bench.peers.process import FOLDER, PYTHON, converted_llama, install_peers, peer_process
+from bench.peers.process import GENERATORS_FOLDER, GENERATORS_PYTHON, converted_llama, install_peers, peer_process
 from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Subject
 from fastqps.bench.results.result import BenchError
 from fastqps.host.machine import bfloat16_flags, cpu_flags
@@ -30,7 +30,7 @@ def measure_peers(bench: Bench) -> None:
     """Both cores, then one. ``BenchError`` where a runtime answers something else."""
     peers = install_peers(_PEERS, bench.facts)
     for name in SIZES:
-        llama = write_llama(name, FOLDER)
+        llama = write_llama(name, GENERATORS_FOLDER)
         for cpus in ((SERVER_CPU, LOAD_CPU), (SERVER_CPU,)):
             with ExitStack() as stack:
                 cores = _Cores(replace(bench, stack=stack), name, llama, cpus)
@@ -50,7 +50,7 @@ class _Cores:
         """Peers and our own, each started when it is yielded."""
         for peer in peers:
             model = converted_llama(_PEERS[peer], self._llama.path)
-            yield self._started(f"{peer} int8", _PEERS[peer], str(model), python=PYTHON)
+            yield self._started(f"{peer} int8", _PEERS[peer], str(model), python=GENERATORS_PYTHON)
         for kind, (dtype, quantization) in _OURS.items():
             if kind != "bf16" or bfloat16_flags():
                 name = f"fastqps {kind}"

@@ -144,7 +144,7 @@ class _Cores:
     def __init__(self, bench: Bench, texts: list[str], exact: np.ndarray[Any, Any], cpus: tuple[int, ...]) -> None:
         self.bench, self._cpus, self._exact = bench, cpus, exact
         self._at = f"MiniLM, {len(cpus)} core{'s'[: len(cpus) - 1]}"
-        self._texts = bench.folder / f"peer_texts_{len(cpus)}"
+        self._texts = bench.folder / "peer_texts"  # one for all: what a runtime makes of it is kept beside it
         self._texts.write_text(json.dumps(texts))
         self._payloads = bench.write(map(request, texts))
         self._notes: dict[str, str] = {}

@@ -19,19 +19,24 @@ from fastqps.bench.results.result import BenchError
 from fastqps.models.names import resolve
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "build/peers"
-PYTHON = FOLDER / "bin/python"
-# One set that is known to work together. nncf and the exports need torch.
-_SHARED = ("torch==2.13.0", "transformers==5.5.4", "onnx==1.23.2")
+FOLDER, GENERATORS_FOLDER = ROOT / "build/peers", ROOT / "build/generators"
+PYTHON, GENERATORS_PYTHON = FOLDER / "bin/python", GENERATORS_FOLDER / "bin/python"
+# For each folder one set that is known to work together. nncf and the exports need torch, optimum-intel an older
+# transformers, whose encoders do not export.
 _OPENVINO = ("openvino==2026.4.1", "nncf==3.4.0")
+_EXPORT = ("torch==2.13.0", "transformers==5.24.0", "onnx==1.23.2")
+_CONVERT = ("torch==2.13.0", "transformers==5.5.4")
 PEERS = {
-    "OpenVINO": _OPENVINO,
-    "onnxruntime": ("onnxruntime==1.32.0",),
+    "OpenVINO": (FOLDER, (*_EXPORT, *_OPENVINO)),
+    "onnxruntime": (FOLDER, (*_EXPORT, "onnxruntime==1.32.0")),
     "OpenVINO GenAI": (
-        *_OPENVINO, "openvino-genai==2026.4.1.0", "openvino-tokenizers==2026.4.1.0",
-        "huggingface-hub==1.21.0", "requests==2.34.2", "setuptools==84.2.1",
+        GENERATORS_FOLDER,
+        (
+            *_CONVERT, *_OPENVINO, "openvino-genai==2026.4.1.0", "openvino-tokenizers==2026.4.1.0",
+            "huggingface-hub==1.21.0", "requests==2.34.2", "setuptools==84.2.1",
+        ),
     ),
-    "CTranslate2": ("ctranslate2==4.8.5",),
+    "CTranslate2": (GENERATORS_FOLDER, (*_CONVERT, "ctranslate2==4.8.5")),
 }  # fmt: skip
 # Without what they depend on: it is there but for torchvision, which needs a torch of the same build and no text does.
 _ALONE = {"OpenVINO GenAI": ("optimum==2.3.0", "optimum-intel==2.2.0")}
@@ -42,12 +47,12 @@ def install_peers(names: Iterable[str], facts: dict[str, str]) -> list[str]:
     others to ``facts``."""
     installed: dict[str, tuple[str, ...]] = {}
     for name in names:
-        packages, alone = (*_SHARED, *PEERS[name]), _ALONE.get(name, ())
+        (folder, packages), alone = PEERS[name], _ALONE.get(name, ())
         mark = f"{name.lower().replace(' ', '-')}.packages"
         try:
-            install(FOLDER, packages, mark=mark)
+            install(folder, packages, mark=mark)
             if alone:
-                install(FOLDER, alone, "--no-deps", mark=f"alone-{mark}")
+                install(folder, alone, "--no-deps", mark=f"alone-{mark}")
         except BenchError as error:
             print(f"{name} is left out: {error}", flush=True)
         else:
@@ -71,22 +76,23 @@ def install(folder: Path, packages: Sequence[str], *flags: str, mark: str = "pac
 def minilm_onnx() -> Path:
     """MiniLM with pooling and normalisation: int64 input_ids and attention_mask [items, tokens] → embedding."""
     _, checkpoint = resolve("minilm")
-    return _converted(FOLDER / "minilm.onnx", "bench.peers.export", str(checkpoint))
+    return _converted(PYTHON, FOLDER / "minilm.onnx", "bench.peers.export", str(checkpoint))
 
 
 def converted_llama(runtime: str, llama: Path) -> Path:
     """The folder of one of ``llamas`` in int8 for a runtime of ``generators``. ``BenchError`` if its fp32 form does not
     generate the tokens that transformers does."""
-    return _converted(FOLDER / f"{llama.name}-{runtime}", "bench.peers.convert", runtime, str(llama))
+    target = llama.with_name(f"{llama.name}-{runtime}")
+    return _converted(GENERATORS_PYTHON, target, "bench.peers.convert", runtime, str(llama))
 
 
-def _converted(target: Path, module: str, *arguments: str) -> Path:
+def _converted(python: Path, target: Path, module: str, *arguments: str) -> Path:
     """A file or a folder that a module of the peers' environment makes once."""
     if not target.exists():
         unfinished = target.with_suffix(".part")
         shutil.rmtree(unfinished, ignore_errors=True)
         print(f"converting: {module} {' '.join(arguments)}", flush=True)
-        run(str(PYTHON), "-m", module, *arguments, str(unfinished))
+        run(str(python), "-m", module, *arguments, str(unfinished))
         unfinished.rename(target)
     return target
 

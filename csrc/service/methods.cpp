@@ -43,12 +43,12 @@ transport::Took ItemsMethod::on_message(transport::CallId call, std::span<const 
   const Answering* chosen = reader_.answering();
   const auto& [writer, rpc] = chosen ? *chosen : answering_;
   GroupCalls& groups = path_.groups;
-  // A reload may change what the message is read as.
-  if (info.user && groups[u32(info.user - 1)].writer != &writer)
-    return refuse(call, path_.refusals.refuse(StatusCode::kUnavailable, kReloadedMeanwhile), info);
   const u32 n = reader_.items();
   const u32 g = info.user ? u32(info.user - 1)
                           : groups.open(call, {GroupKind::kTogether, rpc, &writer, n, reader_.context()}, info);
+  // A model that is reloaded, or serves only now, may change what the message is read as, and how many items it has.
+  if (groups[g].writer != &writer || groups[g].items != n)
+    return refuse(call, path_.refusals.refuse(StatusCode::kUnavailable, kReloadedMeanwhile), info);
   if (!n) return groups.answer_none(g), transport::Took::kAll;
   return take_items(path_, reader_, g, message.size(), read_ns, rpc, call, info);
 }

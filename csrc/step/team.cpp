@@ -110,14 +110,13 @@ struct Team::State {
   // opens it looks for sleepers afterwards.
   std::atomic<u32> sleepers{0};
   Work* work = nullptr;  // only read between joining and leaving
-  u32 cores;             // that the teams of this process can use
+  u32 usable = 1;        // cores for all teams
   pid_t process = getpid();
   std::vector<std::thread> threads;
 
   static constexpr u32 round_of(u32 word) { return word / kRound; }
 
-  // Other teams come and go. relaxed: a number of its own
-  bool spins() const { return in_teams.load(kRelaxed) <= cores; }
+  bool spins() const { return in_teams.load(kRelaxed) <= usable; }  // relaxed: a number of its own
 
   // Waits until there is work of another round than `seen`; false: the team ends.
   bool join(u32& seen) {
@@ -177,7 +176,7 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const u32 known = cores.load(kRelaxed);  // relaxed: a number of its own
-  state.cores = known ? known : allowed_cpus();
+  state.usable = known ? known : allowed_cpus();
   in_teams.fetch_add(others + 1, kRelaxed);
   try {
     for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });

@@ -37,11 +37,11 @@ void register_products(py::module_& m) {
                throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
                                      " has no product" + (int8 ? " in int8" : ""));
              py::gil_scoped_release release;
-             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address<const float>(weight),
+             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address(weight),
                                  address<const float>(bias), outputs, inputs, address(exact));
            }),
            "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "int8"_a, "exact"_a = 0,
-           "Packs a float32 weight [outputs, inputs]: quantised, or rounded to bf16.")
+           "Packs a weight [outputs, inputs]: a float32 one quantised to int8, or a bf16 one.")
       .def(
           "multiply",
           [](const step::Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,

@@ -3,6 +3,7 @@
 
 #include <pybind11/functional.h>
 
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
 // The operations of encoders in a program. Those that read a step's buffers do so from the piece's first token or item.
+#include <stdexcept>
 #include <string>
 
 #include "bind/core/program.h"

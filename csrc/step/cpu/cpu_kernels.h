@@ -8,6 +8,7 @@
 #include "step/cpu/cpu_bags_kernel.h"
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu/cpu_attention_bf16_kernel.h"
+#include "step/cpu/decode_dots_kernel.h"
 #endif
 #include "step/cpu/decode_attention_kernel.h"
 #include "step/cpu/decode_sample_kernel.h"

@@ -207,6 +207,15 @@ TEST(answers_with_entities) {
                                        R"({"entity":"LOC","score":1,"word":"5","start":5,"end":6}],[]])");
 }
 
+TEST(entities_that_overlap_have_room) {
+  const std::vector<EntityView> found(40, {"PER", 1, 0, 400});
+  const ResponseView item{.output = Output::kEntities, .entities = found};
+  const std::string text(400, 'a');
+  std::string context(EntitiesHead{}.bytes());
+  RankContext::append(context, true, std::vector<std::string_view>{text});
+  CHECK(answered(kEntitiesWriter, {context, "m@1"}, {&item, 1}).size() > found.size() * text.size());
+}
+
 TEST(rerank_reads_a_query_and_texts) {
   TaskWorld w(Task::kClassify, 1);
   RerankJsonReader reader(*w.routes, kItemsMax);

@@ -73,7 +73,8 @@ _SPARSE = array(array(fields("index value", index=COUNT, value=NUMBER)))
 _LABELS = array(fields("score label", score=NUMBER, label=STRING))
 _PREDICTED = {"anyOf": [_LABELS, array(_LABELS)]}
 _PLACE = {"score": NUMBER, "word": STRING, "start": COUNT, "end": COUNT}
-_FOUND = array(fields(" ".join(_PLACE), entity_group=STRING, entity=STRING, **_PLACE))
+_PLACES = array(fields(" ".join(_PLACE), entity_group=STRING, entity=STRING, **_PLACE))
+_FOUND = {"anyOf": [_PLACES, array(_PLACES)]}
 _RANKS = array(fields("index score", index=COUNT, score=NUMBER, text=STRING))
 _RANKED = {"anyOf": [_RANKS, rerank.ANSWER]}
 _TOKEN = fields("id text special", id=COUNT, text=STRING, special=BOOL, start=optional(COUNT), stop=optional(COUNT))
@@ -104,7 +105,7 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", "/predict"): _post("Classify texts or pairs", _PREDICTED, _PREDICT, inputs=[["a text", "another"]]),
     ("POST", "/entities"): _post(
         "Find entities in texts, as Hugging Face's API for token classification",
-        {"anyOf": [_FOUND, array(_FOUND)]},
+        _FOUND,
         _ENTITIES,
         inputs="Ada Lovelace lived in London",
     ),
@@ -138,8 +139,8 @@ OPERATIONS: dict[tuple[str, str], Json] = {
 }
 OPERATIONS["POST", "/invocations"] = OPERATIONS["POST", "/"]
 VERTEX_PATH = "/vertex"
-_OF_ANY = {"anyOf": [_EMBED, _PREDICT, _RERANK, STRING, TOKEN_IDS, items({})]}
-_ANSWERS = {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _RANKS]}
+_OF_ANY = {"anyOf": [_EMBED, _PREDICT, _ENTITIES, _TEXTS, STRING, TOKEN_IDS, items({})]}
+_ANSWERS = {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _FOUND, _RANKS]}
 OPERATIONS["POST", VERTEX_PATH] = _post(
     "What the default model can do, in the form of Vertex AI",
     fields("predictions", predictions=array(_ANSWERS)),

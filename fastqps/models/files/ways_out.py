@@ -22,7 +22,7 @@ _UNPICKLED = (
 )
 _ENTRIES_MAX = 10_000  # of a folder that are looked at
 # Names that Ollama has for repositories of the hub.
-ELSEWHERE = {
+_ELSEWHERE = {
     "all-minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "bge-m3": "BAAI/bge-m3",
     "embeddinggemma": "google/embeddinggemma-300m",
@@ -44,8 +44,13 @@ def about_path(path: Path, known: Iterable[str]) -> str:
     beside = [str(each) for each in _entries(path.parent) if each.is_dir()]
     near = difflib.get_close_matches(text, [*known, *beside], 1)
     names = f"a known name ({', '.join(known)})" + (f"; did you mean {near[0]!r}?" if near else "")
-    there = ELSEWHERE.get(text.removesuffix(":latest")) or f"OWNER/{text}" if "/" not in text else "OWNER/NAME"
+    there = on_hub(text) or f"OWNER/{text}" if "/" not in text else "OWNER/NAME"
     return f"no model {text!r}: neither a directory with a checkpoint nor {names}; {there} downloads one of the hub"
+
+
+def on_hub(name: str) -> str | None:
+    """The repository of a model that Ollama has under this name, if it is a known one."""
+    return _ELSEWHERE.get(name.removesuffix(":latest"))
 
 
 def about_weights(folder: Path) -> str:

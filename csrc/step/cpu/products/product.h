@@ -58,8 +58,9 @@ void multiply(const Product& job, u32 threads);
 // A weight packed for this machine when a model is loaded; with int8 it is quantised by output.
 class Matrix {
  public:
-  // weight [outputs, inputs]; bias [outputs], or null; exact, which stays the caller's: see Weight.
-  Matrix(WeightType type, const float* weight, const float* bias, u32 outputs, u32 inputs, const void* exact = nullptr);
+  // weight [outputs, inputs], fp32 for int8, else bf16; bias [outputs], or null; exact, which stays the caller's: see
+  // Weight.
+  Matrix(WeightType type, const void* weight, const float* bias, u32 outputs, u32 inputs, const void* exact = nullptr);
 
   Weight view() const {
     const float* const bias = bias_.empty() ? nullptr : bias_.data();
