@@ -241,6 +241,6 @@ void team_run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const vo
   if (work.error) std::rethrow_exception(work.error);
 }
 
-bool has_team() { return openmp(); }
+bool has_openmp() { return openmp(); }
 
 }  // namespace fastqps::step

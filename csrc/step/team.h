@@ -50,7 +50,7 @@ class Team {
 // all others run, and one of the exceptions leaves this function.
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
 
-bool has_team();  // There is an OpenMP runtime in this process.
+bool has_openmp();  // There is an OpenMP runtime in this process.
 
 template <class Task>
 void team_run(u32 threads, u32 n_tasks, const Task& task) {
