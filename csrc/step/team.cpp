@@ -111,6 +111,7 @@ struct Team::State {
   std::atomic<u32> sleepers{0};
   Work* work = nullptr;  // only read between joining and leaving
   u32 usable = 1;        // cores for all teams
+  u32 wanted = 0;        // threads, of which there may be fewer
   pid_t process = getpid();
   std::vector<std::thread> threads;
 
@@ -171,6 +172,7 @@ struct Team::State {
 
 Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   State& state = *state_;
+  state.wanted = threads;
   const u32 others = std::min(std::max(threads, 1u) - 1, State::kThreadsMax);
   sigset_t all, before;  // signals are for the process's own threads
   sigfillset(&all);
@@ -224,7 +226,7 @@ thread_local Team* used_team = nullptr;
 
 Team::Scope::Scope(u32 threads) {
   if (threads < 2) return;
-  if (!own_team || own_team->threads() < threads || own_team->state_->process != getpid()) {
+  if (!own_team || own_team->state_->wanted < threads || own_team->state_->process != getpid()) {
     own_team.reset();
     own_team = std::make_unique<Team>(threads);
   }

@@ -22,7 +22,8 @@ class InstancesReader final : public JsonReader {
   InstancesReader(TeiJsonReader& one, u32 items_max) : one_(one), items_max_(items_max) {}
 
   FieldError read_body(const JsonObject& body, const transport::CallInfo&, ReasonText& reason) override {
-    has_parameters_ = given_ = false;
+    given_ = false;
+    options_ = one_.defaults();
     instances_.clear();
     context_.clear();
     items_ = 0;
@@ -42,7 +43,7 @@ class InstancesReader final : public JsonReader {
       return one_.item(index - instance.first, view);
     if (index < instance.first) current_ = 0;
     while (index >= instances_[current_].first + instances_[current_].items) current_++;
-    const FieldError error = read_one(instances_[current_].value, reason_);
+    const FieldError error = one_.read_one(instances_[current_].value, options_, reason_);
     return error ? error : one_.item(index - instances_[current_].first, view);
   }
   std::string_view context() const override { return context_; }
@@ -58,16 +59,14 @@ class InstancesReader final : public JsonReader {
       given_ = true;
       if (value.get(values_)) return {"instances", "must be an array"};
     } else if (name == "parameters" && !value.is_null()) {
-      has_parameters_ = true;
-      if (value.get(parameters_)) return {"parameters", "must be an object"};
+      JsonObject parameters;
+      if (value.get(parameters)) return {"parameters", "must be an object"};
+      return one_.read_shared(parameters, options_);
     }
     return {};
   }
-  FieldError read_one(const JsonValue& value, ReasonText& reason) {
-    return one_.read_one(value, has_parameters_ ? &parameters_ : nullptr, reason);
-  }
   FieldError add(const JsonValue& value, ReasonText& reason) {
-    if (const FieldError error = read_one(value, reason)) {
+    if (const FieldError error = one_.read_one(value, options_, reason)) {
       field_ = "instances[" + std::to_string(instances_.size()) + "]";
       if (error.field && *error.field) field_.append(".").append(error.field);
       return {field_.c_str(), error.reason, error.fault};
@@ -85,9 +84,9 @@ class InstancesReader final : public JsonReader {
 
   TeiJsonReader& one_;
   const u32 items_max_;
-  bool given_ = false, has_parameters_ = false;
+  bool given_ = false;
   JsonArray values_;
-  JsonObject parameters_;
+  JsonOptions options_;  // the parameters: they are read once, however many instances there are
   std::vector<Instance> instances_;
   u32 current_ = 0;  // the one that one_ has read
   u32 items_ = 0;

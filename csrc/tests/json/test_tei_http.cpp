@@ -38,6 +38,26 @@ ResponseView scores_of_labels(std::span<const LabelView> labels) {
   return view;
 }
 
+// Counts how often it reads a timeout.
+class CountingReader final : public TeiJsonReader {
+ public:
+  explicit CountingReader(ModelRoutes& routes) : TeiJsonReader(routes, kItemsMax) {}
+
+  u32 items() const override { return 1; }
+  FieldError item(u32, RequestView& view) override { return view = options_.base, FieldError{}; }
+
+  u32 timeouts = 0;
+
+ private:
+  void clear() override {}
+  std::optional<FieldError> read_own(std::string_view, const JsonValue&, ReasonText&) override { return {}; }
+  FieldError check(const CallInfo&, ReasonText&) override { return {}; }
+  FieldError read_option(std::string_view name, const JsonValue& value) override {
+    timeouts += name == "timeout";
+    return TeiJsonReader::read_option(name, value);
+  }
+};
+
 }  // namespace
 
 TEST(every_form_of_inputs_to_embed) {
@@ -130,6 +150,19 @@ TEST(similarity_reads_one_source_and_sentences) {
        "truncate: must be a bool"},
   };
   check_wrong(reader, cases);
+}
+
+TEST(parameters_of_instances_are_read_once_for_all) {
+  TaskWorld w(Task::kEmbed, 4);
+  CountingReader one(*w.routes);
+  InstancesReader reader(one, kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"instances":["a",{"timeout":2},"b"],"parameters":{"timeout":1}})"), "");
+  CHECK_EQ(one.timeouts, 2u);  // one of them is the second instance's own
+  const u64 expected[] = {1'000'000, 2'000'000, 1'000'000};
+  for (u32 i = 0; i < reader.items(); i++) CHECK_EQ(item_of(reader, i).timeout_us, expected[i]);
+  CHECK_EQ(one.timeouts, 3u);
+  CHECK_EQ(error_of(reader, R"({"instances":["a"]})"), "");
+  CHECK_EQ(item_of(reader).timeout_us, 0u);
 }
 
 TEST(every_form_of_inputs_to_predict) {

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -107,6 +109,23 @@ TEST(no_team_spins_while_all_of_them_have_more_threads_than_cores) {
   }
   CHECK(first.spins());
   Team::set_cores(0);
+}
+
+// More than a team has, too: where the system starts fewer threads, it does so each time.
+TEST(a_scope_keeps_a_team_of_fewer_threads_than_are_wanted) {
+  const auto threads_of_process = [] {
+    std::set<std::string> ids;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ids.insert(entry.path());
+    return ids;
+  };
+  std::thread([&] {
+    for (u32 wanted : {2u, 1000u}) {
+      { const Team::Scope scope(wanted); }
+      const std::set<std::string> before = threads_of_process();
+      { const Team::Scope scope(wanted); }
+      CHECK(threads_of_process() == before);
+    }
+  }).join();
 }
 
 #ifndef __SANITIZE_THREAD__  // it starts no threads in a child
