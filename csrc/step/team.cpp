@@ -190,14 +190,16 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
 
 Team::~Team() {
   in_teams.fetch_sub(u32(state_->threads.size()) + 1, kRelaxed);
-  if (state_->process != getpid()) {  // fork() has not copied its threads
-    for (std::thread& thread : state_->threads) thread.detach();
+  if (state_->process != getpid()) {  // fork() has not copied its threads: new ones may have their handles
+    static_cast<void>(state_.release());
     return;
   }
   state_->word.fetch_or(State::kEnd, kSeqCst);
   futex_wake(state_->word, kAll, kMember);
   for (std::thread& thread : state_->threads) thread.join();
 }
+
+bool Team::spins() const { return state_->spins(); }
 
 u32 Team::threads() const { return u32(state_->threads.size()) + 1; }
 
@@ -241,6 +243,6 @@ void team_run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const vo
   if (work.error) std::rethrow_exception(work.error);
 }
 
-bool has_team() { return openmp(); }
+bool has_openmp() { return openmp(); }
 
 }  // namespace fastqps::step

@@ -25,7 +25,7 @@ def at(threads: int) -> _core.Program:
 
 def check(compute: Callable[[torch.Tensor, int], None], out: torch.Tensor) -> None:
     """``compute(out, threads)`` writes all of ``out``, the same however many threads there are."""
-    assert _core.has_team(), "nothing can be spread"
+    assert _core.has_openmp(), "nothing can be spread"
     results = [torch.full_like(out, torch.nan) for _ in range(3)]
     for threads, result in enumerate(results, 1):
         compute(result, threads)

@@ -133,13 +133,12 @@ def test_products_that_are_none() -> None:
 
 def test_names_that_nothing_has() -> None:
     program, rows = _core.Program(), (0, False, 0, False, 16, 0, 1)
-    for add, names in (
-        (lambda: program.pool(*rows, "cls"), "mode: 'cls' is none of mean, max"),
-        (lambda: program.pick_rows(*rows, "mean"), "mode: 'mean' is none of cls, lasttoken, tokens"),
-        (lambda: program.gate(0, 0, False, 1, 16, "tanh"), "activation: 'tanh' is none of none, gelu, gelu_tanh, relu"),
-    ):
-        with pytest.raises(ValueError, match=names):
-            add()
+    with pytest.raises(ValueError, match="mode: 'cls' is none of mean, max"):
+        program.pool(*rows, "cls")
+    with pytest.raises(ValueError, match="mode: 'mean' is none of cls, lasttoken, tokens"):
+        program.pick_rows(*rows, "mean")
+    with pytest.raises(ValueError, match="activation: 'tanh' is none of none, gelu, gelu_tanh, relu, silu"):
+        program.gate(0, 0, False, 1, 16, "tanh")
 
 
 def test_a_gpu_refuses_it() -> None:

@@ -62,7 +62,8 @@ void register_products(py::module_& m) {
 void register_cpu(py::module_& m) {
   m.def("set_team_cores", &step::Team::set_cores, "cores"_a,
         "How many cores the threads of programs can use: they sleep at once where there are more threads.");
-  m.def("has_team", &step::has_team, "Whether kernels can use several threads: torch has loaded an OpenMP runtime.");
+  m.def("has_openmp", &step::has_openmp,
+        "Whether torch has loaded an OpenMP runtime, whose threads kernels can borrow.");
   m.def(
       "mean_bags",
       [](u64 out, u64 ids, u64 starts, u32 n_items, u64 table, const std::string& number, u32 width, u32 n_ids,

@@ -239,14 +239,14 @@ TEST(rms_norms) {
 
 TEST(gated_activations) {
   const struct {
-    Activation activation;
+    step::Activation activation;
     double (*of)(double);
-  } kCases[] = {{Activation::kNone, [](double x) { return x; }},
-                {Activation::kGelu, [](double x) { return x * (1 + std::erf(x / std::sqrt(2))) / 2; }},
-                {Activation::kGeluTanh,
+  } kCases[] = {{step::Activation::kNone, [](double x) { return x; }},
+                {step::Activation::kGelu, [](double x) { return x * (1 + std::erf(x / std::sqrt(2))) / 2; }},
+                {step::Activation::kGeluTanh,
                  [](double x) { return x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2; }},
-                {Activation::kRelu, [](double x) { return x > 0 ? x : 0; }},
-                {Activation::kSilu, [](double x) { return x / (1 + std::exp(-x)); }}};
+                {step::Activation::kRelu, [](double x) { return x > 0 ? x : 0; }},
+                {step::Activation::kSilu, [](double x) { return x / (1 + std::exp(-x)); }}};
   for (const auto& [activation, of] : kCases)
     for (Number number : kNumbers)
       for (u32 inner : {864, 33, 1}) {

@@ -52,7 +52,7 @@ struct Product {
 
   u32 columns() const { return gated ? weight.outputs / 2 : weight.outputs; }
 };
-// Spread over up to `threads` threads of torch's.
+// Spread over up to `threads` threads (step/team.h).
 void multiply(const Product& job, u32 threads);
 
 // A weight packed for this machine when a model is loaded; with int8 it is quantised by output.
