@@ -24,6 +24,14 @@ step::TableNumber table_number(const std::string& name) {
   throw py::value_error("number: '" + name + "' is none of float32, float16, bfloat16, int8");
 }
 
+step::WeightType weight_type(const std::string& name) {
+  static constexpr std::pair<const char*, step::WeightType> kTypes[] = {
+      {"int8", step::WeightType::kInt8}, {"bfloat16", step::WeightType::kBf16}, {"float32", step::WeightType::kF32}};
+  for (const auto& [known, type] : kTypes)
+    if (name == known) return type;
+  throw py::value_error("number: '" + name + "' is none of int8, bfloat16, float32");
+}
+
 step::Activation activation(const std::string& name) {
   static constexpr std::pair<const char*, step::Activation> kActivations[] = {
       {"none", step::Activation::kNone},
@@ -42,25 +50,30 @@ void register_products(py::module_& m) {
   m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
   m.attr("PANEL_OUTPUTS") = step::kPanelOutputs;
   m.attr("PRODUCTS_LEVEL") = step::chosen_products().name;
-  py::class_<step::Matrix>(m, "Matrix", "A weight in int8 or bf16, and its products; csrc/step/cpu/products/product.h.")
-      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, bool int8, u64 exact) {
+  py::class_<step::Matrix>(m, "Matrix",
+                           "A weight in int8, bf16 or fp32, and its products; csrc/step/cpu/products/product.h.")
+      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, const std::string& number, u64 exact) {
+             const step::WeightType type = weight_type(number);
+             const bool int8 = type == step::WeightType::kInt8;
              if (!outputs || !inputs || (int8 && inputs > step::kInt8InputsMax))
                throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
                                      " has no product" + (int8 ? " in int8" : ""));
              py::gil_scoped_release release;
-             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address<const float>(weight),
-                                 address<const float>(bias), outputs, inputs, address(exact));
+             return step::Matrix(type, address<const float>(weight), address<const float>(bias), outputs, inputs,
+                                 address(exact));
            }),
-           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "int8"_a, "exact"_a = 0,
-           "Packs a float32 weight [outputs, inputs]: quantised, or rounded to bf16.")
+           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "number"_a, "exact"_a = 0,
+           "Packs a float32 weight [outputs, inputs]: quantised to int8, rounded to bfloat16, or as it is.")
       .def(
           "multiply",
           [](const step::Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,
              const std::string& activate, bool gated, u64 residual) {
             const step::Product job{matrix.view(),    address(x),           address(out), address(residual), 0,
                                     number(bfloat16), activation(activate), gated};
-            if (!bfloat16 && job.weight.type == step::WeightType::kBf16)
-              throw py::value_error("a weight of bf16 multiplies rows of bf16");
+            const auto type = job.weight.type;
+            if (type != step::WeightType::kInt8 && bfloat16 != (type == step::WeightType::kBf16))
+              throw py::value_error(bfloat16 ? "a weight of fp32 multiplies rows of fp32"
+                                             : "a weight of bf16 multiplies rows of bf16");
             if (gated && job.weight.outputs % (2 * step::kPanelOutputs))
               throw py::value_error("half of " + std::to_string(job.weight.outputs) +
                                     " gated outputs is no multiple of " + std::to_string(step::kPanelOutputs));

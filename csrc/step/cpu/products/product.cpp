@@ -43,6 +43,10 @@ Matrix::Matrix(WeightType type, const float* weight, const float* bias, u32 outp
   Weight shape = view();
   panels_.resize(panel_bytes(shape) / sizeof(Line));
   const auto to = panels_.data()->bytes;
+  if (type == WeightType::kF32) {
+    pack(chosen_products(), shape, to, nullptr, weight);
+    return;
+  }
   if (type == WeightType::kBf16) {
     std::vector<u16> values(n);
     for (u64 i = 0; i < n; i++) values[i] = to_bf16(weight[i]);
