@@ -22,7 +22,7 @@ PARTS = {
     "tasks": "named entities and reranking, against transformers and sentence-transformers",
     "static": "a static model over gRPC, against model2vec and the null device",
     "gather": "packing a batch, against torch",
-    "generate": "a small Llama, against transformers",
+    "generate": "small Llamas, against transformers, OpenVINO GenAI and CTranslate2",
     "prepare": "preparing a step of generation, against torch",
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "edge": "an edge in front of a server, next to the server alone",
@@ -66,7 +66,7 @@ def _measure(part: str, options: argparse.Namespace) -> list[Row]:
     command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
     result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}
     result |= {
-        "environment": {**where, "other_programs_cpu_share": noise},
+        "environment": {**where, **bench.facts, "other_programs_cpu_share": noise},
         "table": [row.as_json() for row in bench.rows],
     }
     write_raw(options.results / f"{part}.json", bench.points)

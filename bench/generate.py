@@ -1,4 +1,7 @@
-"""Generation by a random Llama of 10 million parameters, against transformers: same weights, cores and threads."""
+"""Generation by a random Llama of 10 million parameters, against transformers: same weights, cores and threads.
+
+Then in process, with one of 135 million, too, against runtimes that take token ids (``generate_peers``).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
+from bench.generate_peers import measure_peers
 from bench.load import Load
+from bench.peers.generators import OUTPUT, PROMPT
+from bench.peers.llamas import write_llama
+from bench.peers.process import GENERATORS_FOLDER
 from bench.runner import Bench, Claim, Measure, Run, Subject
 from fastqps.api.request import GenerateOptions
 from fastqps.bench.results.result import BenchError
@@ -20,9 +27,6 @@ from fastqps.v1 import predict_pb2 as pb
 
 THREADS = 2
 IN_FLIGHT, REQUESTS = 64, 192
-PROMPT, OUTPUT, VOCAB = 50, 50, 4096
-_SIZES = {"hidden_size": 320, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 864}
-_ENDS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 _SERVE = ["--device", "cpu", "--dtype", "bfloat16", "--frontdoors", "1"]
 _SERVE += ["--max-running", str(IN_FLIGHT), "--max-input-tokens", str(PROMPT), "--max-output-tokens", str(OUTPUT)]
 Prompts = list[list[int]]
@@ -51,8 +55,9 @@ def measure(bench: Bench) -> None:
     """Everyone generates for the same prompts, in turn: all of them in-process, for ``seconds`` over gRPC."""
     disable_progress_bar()
     torch.set_num_threads(THREADS)
-    path = _write_model(bench.folder / "llama")
-    prompts: Prompts = torch.randint(1, VOCAB, (REQUESTS, PROMPT)).tolist()
+    llama = write_llama("10M", GENERATORS_FOLDER)
+    path, seed = llama.path, torch.Generator().manual_seed(1)
+    prompts: Prompts = torch.randint(1, llama.vocab, (REQUESTS, PROMPT), generator=seed).tolist()
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
     payloads = bench.write(map(_request, prompts))
     # As many requests in flight, on connections that share the cores with the server.
@@ -68,13 +73,7 @@ def measure(bench: Bench) -> None:
         Subject("generate_batch", lambda: {"rate": _continuous(path, prompts)}),
     ]
     bench.measure(subjects, CLAIMS)
-
-
-def _write_model(path: Path) -> Path:
-    torch.manual_seed(1)
-    config = LlamaConfig(vocab_size=VOCAB, max_position_embeddings=256, **_SIZES, **_ENDS)
-    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(path)
-    return path
+    measure_peers(bench)
 
 
 def _request(ids: list[int]) -> pb.PredictRequest:

@@ -163,7 +163,8 @@ def apart(name: str, ours: str, theirs: str, accept: float, note: str = "") -> C
 
 @dataclass
 class Bench:
-    """One run of a part: ``folder`` takes its files, ``stack`` ends its servers, ``rows`` and ``points`` grow."""
+    """One run of a part: ``folder`` takes its files, ``stack`` ends its servers; ``rows``, ``points`` and ``facts``, of
+    the environment, grow."""
 
     folder: Path
     repetitions: int
@@ -171,6 +172,7 @@ class Bench:
     stack: ExitStack
     rows: list[Row] = field(default_factory=list)
     points: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
     _files: int = 0
 
     def start(self, process: AbstractContextManager[T]) -> T:

@@ -47,7 +47,7 @@ def measure(bench: Bench) -> None:
     unary, batch = bench.write(map(request, many)), bench.write(batches(many, BATCH))
     flags = ("--model", f"static={model}", "--frontdoors", "1", "--dispatchers", "1", "--device")
     served, null = bench.server(*flags, "cpu"), bench.server(*flags, "null")
-    peer = bench.start(peer_process("model2vec", str(model), str(known), cpus=[SERVER_CPU]))
+    peer = bench.start(peer_process("encoders", "model2vec", str(model), str(known), cpus=[SERVER_CPU]))
     _check(served.address, bench.write(map(request, many[:PEER_TEXTS])), bench.folder / "kept", peer.answers)
     subjects = [
         Subject(PEER, lambda: peer.run(bench.seconds)),

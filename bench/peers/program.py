@@ -1,7 +1,6 @@
-"""A runtime as a program: it chooses its fastest way, embeds all texts once, then as often as it is asked.
+"""A runtime as a program: it chooses its fastest way, answers all items once, then as often as it is asked.
 
-``python -m bench.peers.program RUNTIME ARGUMENT... TEXTS ANSWERS``, where the arguments are those of its function in
-``RUNTIMES``. Each imports its own package: no environment has all of them.
+``encoders`` and ``generators`` are such programs: ``python -m bench.peers.encoders RUNTIME ARGUMENT... ITEMS ANSWERS``.
 """
 
 from __future__ import annotations
@@ -9,44 +8,41 @@ from __future__ import annotations
 import json
 import math
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer
 
-Rows = np.ndarray[Any, np.dtype[np.float32]]
-Infer = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], Rows]  # input_ids, attention_mask → embedding
-_BATCHES = (16, 64)
-_SAMPLE = 128  # texts that choose a way: two batches of the largest size
+_SAMPLE = 128  # items that choose a way: two batches of the largest size
 _HOPELESS = 2.0  # times as long as the best one: not tried twice
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to embed texts: a function of all of them, in their order."""
+    """One way to answer items: a function of all of them, with a row for each in their order."""
 
     name: str
-    embed: Callable[[Sequence[str]], Rows]
+    answer: Callable[[Sequence[Any]], np.ndarray[Any, Any]]
 
 
-def run(ways: Sequence[Way], texts: Path, answers: Path) -> None:
-    """Prints the fastest way's name, writes its embeddings to ``answers``, and then prints, for each number of seconds
-    on standard input, texts per second and CPU seconds of a text. ``texts``: a JSON list."""
-    many: list[str] = json.loads(texts.read_text())
-    way = _fastest(ways, many[:_SAMPLE])
-    np.save(answers, way.embed(many))
+Runtime = Callable[..., Iterable[Way]]  # of the items' file and the arguments
+
+
+def main(runtimes: Mapping[str, Runtime]) -> None:
+    """Prints the fastest way's name, writes its answers to ANSWERS, and then prints, for each number of seconds on
+    standard input, items per second and CPU seconds of an item. ITEMS: a JSON list."""
+    runtime, *arguments, items, answers = sys.argv[1:]
+    many: list[Any] = json.loads(Path(items).read_text())
+    way = _fastest(list(runtimes[runtime](Path(items), *arguments)), many[:_SAMPLE])
+    np.save(answers, way.answer(many))
     _say(way.name)
     for line in sys.stdin:
         began, cpu, done = time.perf_counter(), time.process_time(), 0
         while not done or time.perf_counter() - began < float(line):
-            way.embed(many)
+            way.answer(many)
             done += len(many)
         _say(f"{done / (time.perf_counter() - began)} {(time.process_time() - cpu) / done}")
 
@@ -56,161 +52,14 @@ def _say(line: str) -> None:
     print(f"= {line}", flush=True)
 
 
-def _fastest(ways: Sequence[Way], many: Sequence[str]) -> Way:
+def _fastest(ways: Sequence[Way], many: Sequence[Any]) -> Way:
     """By the better of two rounds: the first one also makes what a new shape needs."""
     took_s: dict[str, float] = {}
     for way in ways if len(ways) > 1 else ():
         for _ in range(2):
             began = time.perf_counter()
-            way.embed(many)
+            way.answer(many)
             took_s[way.name] = min(time.perf_counter() - began, took_s.get(way.name, math.inf))
             if took_s[way.name] > _HOPELESS * min(took_s.values()):
                 break
     return min(ways, key=lambda way: took_s.get(way.name, 0.0))
-
-
-def encoder_way(name: str, infers: Sequence[Infer], batch: int, tokenizer: Path, max_tokens: int) -> Way:
-    """Batches of texts of about one length, padded to their longest, on a thread for each of ``infers``."""
-    loaded = Tokenizer.from_file(str(tokenizer))
-    loaded.enable_truncation(max_tokens)
-    loaded.enable_padding()
-
-    def embed(many: Sequence[str]) -> Rows:
-        parts = list(_batches(many, batch))
-
-        def work(infer: Infer, begin: int) -> list[Rows]:
-            rows = []
-            for part in parts[begin :: len(infers)]:
-                encoded = loaded.encode_batch_fast([many[i] for i in part])
-                ids = np.array([each.ids for each in encoded], np.int64)
-                rows.append(infer(ids, np.array([each.attention_mask for each in encoded], np.int64)))
-            return rows
-
-        out = np.empty((len(many), 0), np.float32)
-        with ThreadPoolExecutor(len(infers)) as pool:
-            done = [pool.submit(work, infer, begin) for begin, infer in enumerate(infers)]
-            for begin, future in enumerate(done):
-                for part, rows in zip(parts[begin :: len(infers)], future.result(), strict=True):
-                    out = out if out.shape[1] else np.empty((len(many), rows.shape[1]), np.float32)
-                    out[part] = rows
-        return out
-
-    return Way(f"{name}, batches of {batch}", embed)
-
-
-def _batches(many: Sequence[str], size: int) -> Iterator[list[int]]:
-    order = sorted(range(len(many)), key=lambda i: -len(many[i]))
-    return (order[at : at + size] for at in range(0, len(order), size))
-
-
-# ---- the runtimes
-
-
-def _fastqps(texts: Path, dtype: str, quantization: str) -> list[Way]:
-    from fastqps import Engine
-
-    engine = Engine("minilm", dtype=dtype, quantization=quantization)
-    return [Way("Engine", lambda many: engine.embed(many, truncate=True))]
-
-
-def _model2vec(texts: Path, model: str) -> list[Way]:
-    from model2vec import StaticModel
-
-    encode = partial(StaticModel.from_pretrained(model).encode, use_multiprocessing=False)
-    # 1,024 is the package's default; smaller ones stay in the cache.
-    return [Way(f"batches of {size}", partial(encode, batch_size=size)) for size in (64, 1024)]
-
-
-def _onnxruntime(
-    texts: Path, precision: str, threads: str, model: str, tokenizer: str, max_tokens: str
-) -> Iterator[Way]:
-    """``precision``: f32 or int8, its dynamic quantization with a scale for each channel of the weights."""
-    import onnxruntime as ort
-    from onnx import TensorProto
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.transformers import optimizer
-
-    def infer(path: Path, streams: int) -> Infer:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = int(threads) // streams, 1
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        return lambda ids, mask: session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})[0]
-
-    with tempfile.TemporaryDirectory() as folder:
-        used = Path(folder) / "fused.onnx"
-        # Its own fusions of BERT: attention, norms with their residuals, gelu with its bias.
-        optimized = optimizer.optimize_model(model, "bert", num_heads=12, hidden_size=384, opt_level=0)
-        optimized.save_model_to_file(str(used))
-        if precision == "int8":
-            fused, used = used, Path(folder) / "int8.onnx"
-            vnni = any(flag in Path("/proc/cpuinfo").read_text() for flag in ("avx512_vnni", "avx_vnni"))
-            quantize_dynamic(
-                fused,
-                used,
-                per_channel=True,
-                reduce_range=not vnni,  # else 16-bit sums of products overflow: its documentation asks for it
-                weight_type=QuantType.QInt8,
-                # Its fused operators are unknown to the inference of types that this asks.
-                extra_options={"DefaultTensorType": TensorProto.FLOAT},
-            )
-        for streams in {1, int(threads)}:  # one session on all threads, or one on each
-            infers = [infer(used, streams) for _ in range(streams)]
-            yield from _encoder_ways(
-                f"{streams} sessions" if streams > 1 else "one session", infers, tokenizer, max_tokens
-            )
-
-
-def _openvino(texts: Path, precision: str, threads: str, model: str, tokenizer: str, max_tokens: str) -> Iterator[Way]:
-    """``precision``: f32, bf16, or int8, which is NNCF's post-training quantization with a sample of the texts."""
-    import openvino as ov
-
-    def infer(request: Any) -> Infer:
-        return lambda ids, mask: request.infer({"input_ids": ids, "attention_mask": mask}, share_inputs=True)[
-            "embedding"
-        ]
-
-    core = ov.Core()
-    read = core.read_model(model)
-    if precision == "int8":
-        saved = texts.with_suffix(".int8.xml")  # it takes a while, and each number of threads needs the same
-        if not saved.exists():
-            ov.save_model(_quantized(read, tokenizer, int(max_tokens), texts), saved, compress_to_fp16=False)
-        read = core.read_model(saved)
-    for streams in {1, int(threads)}:  # one step on all threads, or a step on each
-        hint = "THROUGHPUT" if streams > 1 else "LATENCY"
-        options = {"PERFORMANCE_HINT": hint, "NUM_STREAMS": streams, "INFERENCE_NUM_THREADS": int(threads)}
-        if precision != "int8":
-            options["INFERENCE_PRECISION_HINT"] = precision
-        compiled = core.compile_model(read, "CPU", options)
-        infers = [infer(compiled.create_infer_request()) for _ in range(streams)]
-        yield from _encoder_ways(f"{hint.lower()} hint", infers, tokenizer, max_tokens)
-
-
-def _quantized(model: Any, tokenizer: str, max_tokens: int, texts: Path) -> Any:
-    import nncf
-
-    loaded = Tokenizer.from_file(tokenizer)
-    loaded.enable_truncation(max_tokens)
-    loaded.no_padding()
-
-    def inputs(text: str) -> dict[str, np.ndarray[Any, Any]]:
-        ids = np.array([loaded.encode(text).ids], np.int64)
-        return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-
-    sample = 300  # texts: nncf's own default
-    data = nncf.Dataset(json.loads(texts.read_text())[:sample], inputs)
-    return nncf.quantize(model, data, model_type=nncf.ModelType.TRANSFORMER, subset_size=sample)
-
-
-def _encoder_ways(name: str, infers: Sequence[Infer], tokenizer: str, max_tokens: str) -> list[Way]:
-    return [encoder_way(name, infers, batch, Path(tokenizer), int(max_tokens)) for batch in _BATCHES]
-
-
-RUNTIMES: dict[str, Callable[..., Iterable[Way]]] = {
-    "fastqps": _fastqps, "model2vec": _model2vec, "onnxruntime": _onnxruntime, "openvino": _openvino
-}  # fmt: skip
-
-
-if __name__ == "__main__":
-    runtime, *arguments, of_texts, to_answers = sys.argv[1:]
-    run(list(RUNTIMES[runtime](Path(of_texts), *arguments)), Path(of_texts), Path(to_answers))

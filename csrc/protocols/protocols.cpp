@@ -49,7 +49,7 @@ void add_rerank(Methods& m) {
 
 // GET /v1/models is a rare route (fastqps/frontdoor/rare_routes.py).
 void add_openai(Methods& m) {
-  auto& embeddings = m.items(m.make<EmbeddingsReader>(m.path.items_max), kEmbeddingsWriter, kEmbeddings);
+  auto& embeddings = m.items(m.make<EmbeddingsReader>(m.routes, m.path.items_max), kEmbeddingsWriter, kEmbeddings);
   for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it
     m.post(path, embeddings, kEmbeddings, write_openai_error);
   auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);
@@ -97,20 +97,19 @@ void add_tei_rpcs(Methods& m) {
            GroupKind::kGathered);
 }
 
-// The method that does what the default model can, for bodies of Vertex AI: instances of one of the routes.
-transport::Method& vertex_method(Methods& m, const ItemReaders& read) {
-  const auto instances = [&](TeiJsonReader& one, const service::AnswerWriter& writer,
-                             Rpc rpc) -> service::ItemsMethod& {
-    return m.items(m.make<InstancesReader>(one, m.path.items_max), m.make<InstancesWriter>(writer), rpc);
+// Bodies of Vertex AI, for what the default model can: instances of one of the routes.
+JsonFormat vertex_format(Methods& m, const ItemReaders& read) {
+  const auto instances = [&](TeiJsonReader& one, const service::AnswerWriter& writer, Rpc rpc) {
+    return JsonFormat{m.make<InstancesReader>(one, m.path.items_max), {m.make<InstancesWriter>(writer), rpc}};
   };
-  auto& embed = instances(read.embed, kEmbedJsonWriter, kTeiEmbed);
-  const DefaultMethod::Choices choices{embed,
+  const JsonFormat embed = instances(read.embed, kEmbedJsonWriter, kTeiEmbed);
+  const DefaultReader::Choices choices{embed,
                                        instances(read.sparse, kSparseJsonWriter, kTeiEmbed),
                                        embed,  // a similarity has no instances
                                        instances(read.predict, kPredictJsonWriter, kTeiPredict),
                                        instances(read.entities, kEntitiesWriter, kTeiPredict),
                                        instances(read.rerank, kRerankJsonWriter, kTeiRerank)};
-  return m.make<DefaultMethod>(m.routes, choices);
+  return {m.make<DefaultReader>(m.routes, choices), {embed.answering.writer, kOther}};
 }
 
 // /info, /tokenize and /decode are rare routes (fastqps/frontdoor/text_embeddings_http.py).
@@ -120,31 +119,33 @@ void add_tei_routes(Methods& m) {
                          m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse),
                          m.make<PredictJsonReader>(m.routes, items_max), m.make<EntitiesReader>(m.routes, items_max),
                          m.make<RerankJsonReader>(m.routes, items_max)};
-  auto& vertex = vertex_method(m, read);
-  const auto post = [&](std::string_view path, transport::Method& method, Rpc rpc) {
-    const bool both = path == m.settings.predict_route;
-    m.post(path.data(), both ? m.make<EitherMethod>(vertex, method) : method, rpc, write_tei_error);
+  const JsonFormat vertex = vertex_format(m, read);
+  const auto post = [&](const char* path, const JsonFormat& format) {
+    const auto& [writer, rpc] = format.answering;
+    const bool both = path == m.settings.predict_route;  // which Vertex AI calls, too
+    JsonReader& reader = both ? m.make<EitherReader>("instances", vertex, format) : format.reader;
+    m.post(path, m.items(reader, writer, rpc), rpc, write_tei_error);
   };
-  auto& embed = m.items(read.embed, kEmbedJsonWriter, kTeiEmbed);
-  auto& sparse = m.items(read.sparse, kSparseJsonWriter, kTeiEmbed);
-  auto& all = m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_all), kTokenVectorsJsonWriter,
-                      kTeiEmbed);
-  auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
-  auto& predict = m.items(read.predict, kPredictJsonWriter, kTeiPredict);
-  auto& entities = m.items(read.entities, kEntitiesWriter, kTeiPredict);
-  auto& rerank = m.items(read.rerank, kRerankJsonWriter, kTeiRerank);
-  auto& by_model =
-      m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, entities, rerank});
-  post("/embed", embed, kTeiEmbed);
-  post("/similarity", similarity, kTeiEmbed);
-  post("/predict", predict, kTeiPredict);
-  post("/entities", entities, kTeiPredict);  // no route of TEI's, which has no such models
-  post("/rerank", rerank, kTeiRerank);
-  post("/", by_model, kOther);
-  post("/invocations", by_model, kOther);  // SageMaker's name of it
-  post("/embed_sparse", sparse, kTeiEmbed);
-  post("/embed_all", all, kTeiEmbed);
-  m.post(kVertexPath, vertex, kOther, write_tei_error);
+  const JsonFormat embed{read.embed, {kEmbedJsonWriter, kTeiEmbed}},
+      sparse{read.sparse, {kSparseJsonWriter, kTeiEmbed}},
+      similarity{m.make<SimilarityReader>(m.routes, items_max), {kSimilarityWriter, kTeiEmbed}},
+      predict{read.predict, {kPredictJsonWriter, kTeiPredict}}, entities{read.entities, {kEntitiesWriter, kTeiPredict}};
+  const JsonFormat texts{read.rerank, {kRerankJsonWriter, kTeiRerank}},
+      documents{m.make<DocumentsReader>(m.routes, items_max), {kDocumentsWriter, kRerank}},
+      rerank{m.make<EitherReader>("documents", documents, texts), texts.answering};  // as /v1/rerank has them
+  const DefaultReader::Choices choices{embed, sparse, similarity, predict, entities, rerank};
+  const JsonFormat by_model{m.make<DefaultReader>(m.routes, choices), {kEmbedJsonWriter, kOther}};
+  post("/embed", embed);
+  post("/similarity", similarity);
+  post("/predict", predict);
+  post("/entities", entities);  // no route of TEI's, which has no such models
+  post("/rerank", rerank);
+  post("/", by_model);
+  post("/invocations", by_model);  // SageMaker's name of it
+  post("/embed_sparse", sparse);
+  post("/embed_all",
+       {m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_all), {kTokenVectorsJsonWriter, kTeiEmbed}});
+  post(kVertexPath, vertex);
 }
 
 void add_tei(Methods& m) {

@@ -34,7 +34,7 @@ class Methods {
     return *made;
   }
   service::ItemsMethod& items(service::RequestReader& reader, const service::AnswerWriter& writer, Rpc rpc) {
-    return make<service::ItemsMethod>(path, reader, writer, rpc);
+    return make<service::ItemsMethod>(path, reader, service::Answering{writer, rpc});
   }
   void unary(const char* name, service::RequestReader& reader, const service::AnswerWriter& writer, Rpc rpc) {
     service_.add(transport::MethodRow{name, transport::MethodKind::kUnary, &items(reader, writer, rpc), kRole, rpc});

@@ -27,10 +27,9 @@ transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, 
   return transport::Took::kAll;
 }
 
-void refuse_items(const ItemsPath& path, const FieldError& error, u32 g, Rpc rpc, transport::CallId call,
+void refuse_items(const ItemsPath& path, const Refusal& refusal, u32 g, Rpc rpc, transport::CallId call,
                   const transport::CallInfo& info) {
   const u32 at = path.groups[g].taken, left = path.groups[g].items - at;
-  const Refusal refusal = path.refusals.refuse(error);
   for (u32 i = 0; i < left; i++) path.answers.refuse({call, &info, rpc, g, at + i}, {}, refusal);
 }
 
@@ -40,20 +39,28 @@ transport::Took ItemsMethod::on_message(transport::CallId call, std::span<const 
   const ReadTime time(message);
   const FieldError error = reader_.read(message, info, reason);
   const u64 read_ns = time.ns();
-  if (error && !info.user) return refuse(call, error, info), transport::Took::kAll;
-  if (error) return refuse_items(path_, error, u32(info.user - 1), rpc_, call, info), transport::Took::kAll;
+  if (error) return refuse(call, path_.refusals.refuse(error), info);
+  const Answering* chosen = reader_.answering();
+  const auto& [writer, rpc] = chosen ? *chosen : answering_;
   GroupCalls& groups = path_.groups;
   const u32 n = reader_.items();
   const u32 g = info.user ? u32(info.user - 1)
-                          : groups.open(call, {GroupKind::kTogether, rpc_, &writer_, n, reader_.context()}, info);
+                          : groups.open(call, {GroupKind::kTogether, rpc, &writer, n, reader_.context()}, info);
+  // A model that is reloaded, or serves only now, may change what the message is read as, and how many items it has.
+  if (groups[g].writer != &writer || groups[g].items != n)
+    return refuse(call, path_.refusals.refuse(StatusCode::kUnavailable, kReloadedMeanwhile), info);
   if (!n) return groups.answer_none(g), transport::Took::kAll;
-  return take_items(path_, reader_, g, message.size(), read_ns, rpc_, call, info);
+  return take_items(path_, reader_, g, message.size(), read_ns, rpc, call, info);
 }
 
-void ItemsMethod::refuse(transport::CallId call, const FieldError& error, const transport::CallInfo& info) {
-  const Refusal refusal = path_.refusals.refuse(error);
-  path_.attachment->finish(call, {refusal.code, refusal.message, -1, refusal.field, refusal.fault});
-  path_.counts.call(0, rpc_, refusal.code, info.receive_ns);
+transport::Took ItemsMethod::refuse(transport::CallId call, const Refusal& refusal, const transport::CallInfo& info) {
+  if (info.user) {
+    refuse_items(path_, refusal, u32(info.user - 1), answering_.rpc, call, info);
+  } else {
+    path_.attachment->finish(call, {refusal.code, refusal.message, -1, refusal.field, refusal.fault});
+    path_.counts.call(0, answering_.rpc, refusal.code, info.receive_ns);
+  }
+  return transport::Took::kAll;
 }
 
 namespace {
@@ -104,7 +111,7 @@ transport::Took StreamMethod::take_request(u32 stream, transport::CallId call, s
     g = groups.open_request(stream, start, !error && reader_.streams(), info);
   }
   groups[stream].reading = Groups::kNone;
-  if (error) return refuse_items(path_, error, g, rpc_, call, info), transport::Took::kAll;
+  if (error) return refuse_items(path_, path_.refusals.refuse(error), g, rpc_, call, info), transport::Took::kAll;
   const transport::Took took = take_items(path_, reader_, g, message.size(), read_ns, rpc_, call, info);
   if (took == transport::Took::kPart) groups[stream].reading = g;
   return took;

@@ -64,7 +64,7 @@ class ReadTime {
 transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 group, size_t message_bytes, u64 read_ns,
                            Rpc rpc, transport::CallId call, const transport::CallInfo& info);
 // The message turned out wrong after its group was opened: the items that were not taken fail.
-void refuse_items(const ItemsPath& path, const FieldError& error, u32 group, Rpc rpc, transport::CallId call,
+void refuse_items(const ItemsPath& path, const Refusal& refusal, u32 group, Rpc rpc, transport::CallId call,
                   const transport::CallInfo& info);
 
 // A call of one message of many items, answered by one message when all items are: PredictBatch, and the unary methods
@@ -72,23 +72,21 @@ void refuse_items(const ItemsPath& path, const FieldError& error, u32 group, Rpc
 class ItemsMethod final : public transport::Method {
  public:
   // Methods may share a reader: it keeps nothing between two calls of on_message().
-  ItemsMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc)
-      : path_(path), reader_(reader), writer_(writer), rpc_(rpc) {}
+  // answering: unless the reader chooses another one for a message.
+  ItemsMethod(const ItemsPath& path, RequestReader& reader, const Answering& answering)
+      : path_(path), reader_(reader), answering_(answering) {}
 
   // After a part the loop delivers the same message again.
   transport::Took on_message(transport::CallId call, std::span<const u8> message,
                              const transport::CallInfo& info) override;
   transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
-  // Whether it has taken a part of the call's message.
-  bool began(u64 user) const { return user && path_.groups[u32(user - 1)].writer == &writer_; }
 
  private:
-  void refuse(transport::CallId call, const FieldError& error, const transport::CallInfo& info);
+  transport::Took refuse(transport::CallId call, const Refusal& refusal, const transport::CallInfo& info);
 
   const ItemsPath path_;
   RequestReader& reader_;
-  const AnswerWriter& writer_;
-  const Rpc rpc_;
+  const Answering answering_;
 };
 
 // A stream whose messages have one item each, or, of kRequests, many: PredictStream, and the streams of other

@@ -72,7 +72,7 @@ PredictMethods::PredictMethods(Tables& tables, AnswerPath& answers, Intake& inta
       batch_reader(tables.options.settings.max_request_items),
       predict(intake, answers.answers, answers.withdrawals, kPredict),
       generate(intake, answers.answers, answers.withdrawals, kGenerate),
-      batch(items_path, batch_reader, batch_writer, kPredictBatch),
+      batch(items_path, batch_reader, {batch_writer, kPredictBatch}),
       stream(items_path, stream_reader, stream_writer, kPredictStream, GroupKind::kEach) {}
 
 std::vector<transport::MethodRow> PredictMethods::rows() {

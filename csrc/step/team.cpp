@@ -110,11 +110,14 @@ struct Team::State {
   // opens it looks for sleepers afterwards.
   std::atomic<u32> sleepers{0};
   Work* work = nullptr;  // only read between joining and leaving
-  bool spins = true;
+  u32 usable = 1;        // cores for all teams
+  u32 wanted = 0;        // threads, of which there may be fewer
   pid_t process = getpid();
   std::vector<std::thread> threads;
 
   static constexpr u32 round_of(u32 word) { return word / kRound; }
+
+  bool spins() const { return in_teams.load(kRelaxed) <= usable; }  // relaxed: a number of its own
 
   // Waits until there is work of another round than `seen`; false: the team ends.
   bool join(u32& seen) {
@@ -124,7 +127,7 @@ struct Team::State {
         now = word.load(kAcquire);
         return now & kEnd || (now & kOpen && round_of(now) != seen);
       };
-      if (!(spins ? spin_until(news) : news())) {
+      if (!(spins() ? spin_until(news) : news())) {
         sleepers.fetch_add(1, kSeqCst);
         now = word.load(kSeqCst);
         if (!(now & (kOpen | kEnd)) || (now & kOpen && round_of(now) == seen)) futex_wait(word, now, kMember);
@@ -160,7 +163,7 @@ struct Team::State {
   void close() {
     word.fetch_and(~kOpen, kAcqRel);
     const auto left = [&] { return !(word.load(kAcquire) & kMembers); };
-    if (left() || (spins && spin_until(left))) return;
+    if (left() || (spins() && spin_until(left))) return;
     for (u32 now = word.fetch_or(kAwaited, kAcqRel) | kAwaited; now & kMembers; now = word.load(kAcquire))
       futex_wait(word, now, kOwner);
     word.fetch_and(~kAwaited, kRelaxed);  // relaxed: nobody is a member
@@ -169,13 +172,14 @@ struct Team::State {
 
 Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   State& state = *state_;
+  state.wanted = threads;
   const u32 others = std::min(std::max(threads, 1u) - 1, State::kThreadsMax);
   sigset_t all, before;  // signals are for the process's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const u32 known = cores.load(kRelaxed);  // relaxed: a number of its own
-  const u32 wanted = in_teams.fetch_add(others + 1, kRelaxed) + others + 1;
-  state.spins = wanted <= (known ? known : allowed_cpus());
+  state.usable = known ? known : allowed_cpus();
+  in_teams.fetch_add(others + 1, kRelaxed);
   try {
     for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });
   } catch (const std::system_error&) {  // fewer will do
@@ -186,14 +190,16 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
 
 Team::~Team() {
   in_teams.fetch_sub(u32(state_->threads.size()) + 1, kRelaxed);
-  if (state_->process != getpid()) {  // fork() has not copied its threads
-    for (std::thread& thread : state_->threads) thread.detach();
+  if (state_->process != getpid()) {  // fork() has not copied its threads: new ones may have their handles
+    static_cast<void>(state_.release());
     return;
   }
   state_->word.fetch_or(State::kEnd, kSeqCst);
   futex_wake(state_->word, kAll, kMember);
   for (std::thread& thread : state_->threads) thread.join();
 }
+
+bool Team::spins() const { return state_->spins(); }
 
 u32 Team::threads() const { return u32(state_->threads.size()) + 1; }
 
@@ -220,7 +226,7 @@ thread_local Team* used_team = nullptr;
 
 Team::Scope::Scope(u32 threads) {
   if (threads < 2) return;
-  if (!own_team || own_team->threads() < threads || own_team->state_->process != getpid()) {
+  if (!own_team || own_team->state_->wanted < threads || own_team->state_->process != getpid()) {
     own_team.reset();
     own_team = std::make_unique<Team>(threads);
   }
@@ -237,6 +243,6 @@ void team_run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const vo
   if (work.error) std::rethrow_exception(work.error);
 }
 
-bool has_team() { return openmp(); }
+bool has_openmp() { return openmp(); }
 
 }  // namespace fastqps::step

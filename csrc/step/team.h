@@ -22,6 +22,7 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   u32 threads() const;
+  bool spins() const;  // Its threads spin before they sleep.
 
   // As team_run(); `threads` says how many are worth waking, and any that is awake may help them.
   void run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
@@ -49,7 +50,7 @@ class Team {
 // all others run, and one of the exceptions leaves this function.
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
 
-bool has_team();  // There is an OpenMP runtime in this process.
+bool has_openmp();  // There is an OpenMP runtime in this process.
 
 template <class Task>
 void team_run(u32 threads, u32 n_tasks, const Task& task) {

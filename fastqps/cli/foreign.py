@@ -12,7 +12,8 @@ from fastqps.cli.peers import COMMANDS, OUT, PEERS
 from fastqps.config.settings import SETTINGS
 from fastqps.config.values import parse_value
 from fastqps.errors import ConfigError
-from fastqps.models.files.ways_out import ELSEWHERE
+from fastqps.models.files.ways_out import on_hub
+from fastqps.models.names import PACKAGED
 
 FLAG = re.compile(r"--[a-z-]+ \S+")  # a flag here and its value; all other meanings are sentences or parts of a name
 NAME, REVISION = "NAME=MODEL", "MODEL@REVISION"
@@ -36,13 +37,13 @@ def refuse(arguments: Sequence[str], own: Mapping[str, bool]) -> None:
     if command not in COMMANDS and not unknown & theirs.keys():
         return
     notes = [f"{peer}'s {command} is serve here"] if command in COMMANDS else []
-    here = _Command(own)
+    here = _Command(own, of_ollama=peer == "Ollama")
     for flag, value in _split(rest, {**own, **{flag: needs for flag, (needs, _) in theirs.items()}}):
         if flag in theirs:
             notes.append(f"{peer}'s {flag}{here.translate(theirs[flag][1], value)}")
         elif flag in own or not flag:
             if wrong := here.keep(flag, value):
-                notes.append(f"{flag}: {wrong}")
+                notes.append(f"{flag or value}: {wrong}")
         else:
             notes.append(f"unknown argument {flag}")
     raise ConfigError(f"{'; '.join(dict.fromkeys(notes))}; try: {here}")
@@ -73,8 +74,8 @@ def _split(arguments: Sequence[str], needs_value: Mapping[str, bool]) -> Iterato
 class _Command:
     """The command that does here what the other one does there."""
 
-    def __init__(self, own: Mapping[str, bool]) -> None:
-        self._own = own
+    def __init__(self, own: Mapping[str, bool], of_ollama: bool) -> None:
+        self._own, self._of_ollama = own, of_ollama
         self._models: list[str] = []
         self._names: list[str] = []
         self._revisions: list[str] = []
@@ -83,12 +84,19 @@ class _Command:
     def keep(self, flag: str, value: str) -> str:
         """Takes over a flag, or a model. Leaves out one whose value would be refused: why, as the end of a sentence."""
         if flag in ("", "--model"):
-            self._models.append(ELSEWHERE.get(value, value))
-            return ""
+            return self._keep_model(value)
         if wrong := self._wrong(flag, value):
             return f"{wrong}: {OUT}"
         self._flags += [f"{flag}={value}"] if value.startswith("-") else [flag, value] if value else [flag]
         return ""
+
+    def _keep_model(self, name: str) -> str:
+        if self._of_ollama and self._models:
+            return f"clients send texts; {OUT}"
+        found = on_hub(name)
+        unknown = self._of_ollama and not found and "/" not in name and name not in PACKAGED
+        self._models.append(f"OWNER/{name.partition(':')[0]}" if unknown else found or name)
+        return "its name on the hub is OWNER/NAME" if unknown else ""
 
     def _wrong(self, flag: str, value: str) -> str:
         if flag not in _SETTINGS or (not value and not self._own[flag]):

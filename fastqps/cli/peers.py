@@ -25,6 +25,7 @@ _GGUF = "GGUF is not read: serve the checkpoint that it was made from, fastqps s
 _ADAPTER = "an adapter is merged into its model at the start: --adapter DIR"
 _PROXY = f"a proxy in front of the server can do this; {OUT}"
 _NODES = "a server is one machine: put a load balancer in front (docs/load-balancing.md)"
+_NO_TEXTS = f"texts are never logged; --access-log 1 logs calls; {OUT}"
 _NO_CHAT = f"chats and tools are not served; {OUT}"
 
 PEERS: dict[str, dict[str, str]] = {
@@ -45,12 +46,18 @@ PEERS: dict[str, dict[str, str]] = {
         "-tp N": _ONE_GPU,
         "--pipeline-parallel-size N": _ONE_GPU,
         "-pp N": _ONE_GPU,
+        "--data-parallel-size N": _ONE_GPU,
+        "-dp N": _ONE_GPU,
         "--enable-prefix-caching": "a text in front of all prompts is computed once with --prefix FILE",
         "--enable-chunked-prefill": _ALWAYS,
+        "--api-server-count N": "--frontdoors {}",
         "--trust-remote-code": _NO_CODE,
         "--tokenizer DIR": _OWN,
         "--tokenizer-mode MODE": _OWN,
         "--task TASK": _OWN,
+        "--runner RUNNER": _OWN,
+        "--convert TASK": _OWN,
+        "--pooler-config JSON": _OWN,
         "--override-pooler-config JSON": _OWN,
         "--generation-config DIR": _OWN,
         "--hf-overrides JSON": "edit config.json of a copy of the checkpoint",
@@ -60,6 +67,8 @@ PEERS: dict[str, dict[str, str]] = {
         "--enforce-eager": f"steps are captured on GPUs, and cannot be otherwise; {OUT}",
         "--max-logprobs N": f"an answer has the log-probability of its own tokens alone; {OUT}",
         "--seed N": _REQUEST,
+        "--enable-log-requests": _NO_TEXTS,
+        "--disable-log-requests": _NO_TEXTS,
         "--disable-log-stats": f"statistics are metrics, on --admin-port; {OUT}",
         "--ssl-keyfile FILE": "--tls-key {}",
         "--ssl-certfile FILE": "--tls-cert {}",
@@ -75,6 +84,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--chat-template FILE": _TEMPLATE,
         "--enable-auto-tool-choice": _NO_CHAT,
         "--tool-call-parser NAME": _NO_CHAT,
+        "--reasoning-parser NAME": _NO_CHAT,
     },
     "TEI": {
         **_KEY,
@@ -138,7 +148,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--skip-server-warmup": f"a server is ready once each dispatcher has run a step; {OUT}",
         "--grpc-mode": f"every port serves gRPC, too; {OUT}",
         "--log-level-http LEVEL": "--log-level {}",
-        "--log-requests": f"texts are never logged; --access-log 1 logs calls; {OUT}",
+        "--log-requests": _NO_TEXTS,
         "--enable-metrics": f"metrics are always served, on --admin-port; {OUT}",
         "--enable-trace": f"--otlp-endpoint alone turns tracing on; {OUT}",
         "--otlp-traces-endpoint HOST:PORT": "--otlp-endpoint http://{}",
@@ -210,7 +220,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--no-vector-disk-cache": _ALWAYS,
         "--lengths-via-tokenize": _ALWAYS,
         "--no-lengths-via-tokenize": f"tokens are always counted; {OUT}",
-        "--embedding-dtype DTYPE": "a gRPC request asks for the dtype of its vectors",
+        "--embedding-dtype DTYPE": "a request asks for the type of its vectors, such as output_dtype int8",
         "--pooling-method METHOD": _OWN,
         "--compile": f"there is nothing to compile; {OUT}",
         "--no-compile": _ALWAYS,
@@ -291,4 +301,6 @@ COMMANDS = {
     "run": "Ollama",
     "pull": "Ollama",
     "launch_server": "SGLang",
+    "tritonserver": "Triton",
+    "llama-server": "llama.cpp",
 }

@@ -10,7 +10,7 @@ from fastqps.config.settings import OFF, UNIX, Meaning, Setting
 from fastqps.config.units import parse_bytes, parse_duration
 
 UNIX_BYTES_MAX = 107  # of a path, with its NUL what Linux has room for
-_ROUTE = r"(/[^\x00-\x20\x7f-\uffff?#{}]{0,1023})?"
+_ROUTE = r"(/[^\x00-\x20\x7f-\U0010ffff?#{}]{0,1023})?"
 _SWITCH = {"on": True, "off": False}  # in a file also true and false
 
 

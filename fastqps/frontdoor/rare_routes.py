@@ -108,7 +108,10 @@ def document_route(door: _front.Door) -> RareRoute:
 
     def answer(_: Request) -> Response:
         if not made:
-            aliases = {door.predict_route: VERTEX_PATH, door.health_route: HEALTH_PATHS[0]}
+            aliases = {
+                ("POST", door.predict_route): ("POST", VERTEX_PATH),
+                ("GET", door.health_route): ("GET", HEALTH_PATHS[0]),
+            }
             made.append(json_response(document(door.http_routes(), aliases)))
         return made[0]
 

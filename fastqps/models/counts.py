@@ -42,9 +42,15 @@ def check_counts(checkpoint: Checkpoint, config: EncoderConfig | DecoderConfig, 
     for name, number in counts.items():
         if number > longest:
             raise ModelError(f"{CONFIG} says {number} ({name}), and no tensor has a side of more than {longest}")
+    width = config.hidden
     for dense in checkpoint.pipeline.dense:
+        if dense.in_features != width:
+            raise ModelError(
+                f"{dense.folder}/{CONFIG} says in_features {dense.in_features}, and {width} numbers come from before it"
+            )
         own = _tensors([checkpoint.root / dense.folder / WEIGHTS])
         _check_shape(f"outputs of {dense.folder}", own, dense.out_features, dense.in_features)
+        width = dense.out_features
 
 
 def _tensors(files: Iterable[Path]) -> list[Tensor]:

@@ -91,7 +91,7 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
         card_folder = open_card(root)
         return card_folder.card.name if card_folder else root.name, root
     refuse_adapter(path)
-    raise ModelError(about_path(path, PACKAGED))
+    raise ModelError(about_path(name_or_dir, PACKAGED))
 
 
 def resolve_adapter(text: str) -> Path:

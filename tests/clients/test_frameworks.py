@@ -23,7 +23,7 @@ EMBEDDERS = {
 # TEI's default, Cohere's and Ollama's. Haystack asks TEI not to.
 NORMALIZED = {"langchain_tei", "llama_tei", "hub", "cohere", "huggingface", "embed"}
 RANKERS = ["llama_index", "haystack_tei", "haystack_tei_grpc", "haystack_cohere"]
-RANKERS += [f"litellm_{name}" for name in ("cohere", "jina", "vllm", "huggingface", "infinity")]
+RANKERS += [f"litellm_{name}" for name in ("cohere", "jina", "vllm", "vllm_rerank", "huggingface", "infinity")]
 
 
 @pytest.fixture(scope="module")

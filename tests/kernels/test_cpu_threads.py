@@ -25,7 +25,7 @@ def at(threads: int) -> _core.Program:
 
 def check(compute: Callable[[torch.Tensor, int], None], out: torch.Tensor) -> None:
     """``compute(out, threads)`` writes all of ``out``, the same however many threads there are."""
-    assert _core.has_team(), "nothing can be spread"
+    assert _core.has_openmp(), "nothing can be spread"
     results = [torch.full_like(out, torch.nan) for _ in range(3)]
     for threads, result in enumerate(results, 1):
         compute(result, threads)
@@ -42,7 +42,7 @@ def test_rows(dtype: torch.dtype) -> None:
     check(lambda out, threads: at(threads).rms_norm(address(out), *rows, WIDTH, 1e-5), x)
     check(lambda out, threads: at(threads).normalize(address(out), *rows, 0, WIDTH, 1e-5), x)
     check(
-        lambda out, threads: at(threads).gated_silu(address(out), address(x), bfloat16, TOKENS, WIDTH // 2),
+        lambda out, threads: at(threads).gate(address(out), address(x), bfloat16, TOKENS, WIDTH // 2, "gelu"),
         torch.empty(TOKENS, WIDTH // 2, dtype=dtype),
     )
     indexes, tables = (address(ids),) * 3, (address(table), 50) * 3

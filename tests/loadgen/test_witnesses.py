@@ -2,8 +2,8 @@
 
 The device is modelled. It is the bottleneck of callers that always wait: all tools must see its rate. Their response
 times are not compared, because they lack the time that a tool spends between two calls. A low constant rate shows
-response times. A step takes 100 ms, because tools in Python add milliseconds of their own. guidellm asks every stream
-for vLLM's continuous_usage_stats, which the server rejects, and k6 reads no streams, so only aiperf sees first tokens.
+response times. A step takes 100 ms, because tools in Python add milliseconds of their own. k6 reads no streams, so only
+aiperf and guidellm see first tokens.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Bench:
         extras = {name: self.api.body[name] for name in ("max_tokens", "ignore_eos") if name in self.api.body}
         backend = {"kind": "openai_http", "target": self.url, "model": self.api.model, "request_format": self.api.path}
         how = f"kind=constant,rate={load.rate}" if load.open else f"kind=concurrent,streams={CALLERS}"
-        what = ["--backend", json.dumps(backend | {"stream": False, "extras": {"body": extras}}), "--profile", how]
+        what = ["--backend", json.dumps(backend | {"extras": {"body": extras}}), "--profile", how]
         what += ["--constraint", f"kind=max_requests,count={load.count}", "--data", f"kind=json_file,path={self.texts}"]
         what += ["--tokenizer", f"kind=huggingface_auto,model={self.tokenizer}"]
         what += ["--output", f"kind=json,path={self.report}", "--disable-console"]
@@ -177,7 +177,9 @@ class Bench:
         totals = found["request_totals"]  # with one process it leaves out one call
         assert totals["total"] == totals["successful"] >= load.count - 1
         latency_s = found["request_latency"]["successful"]["median"]
-        return {"rate": found["requests_per_second"]["successful"]["mean"], "p50_ms": latency_s * 1e3}
+        first_ms = found["time_to_first_token_ms"]["successful"]["median"]
+        rate = found["requests_per_second"]["successful"]["mean"]
+        return {"rate": rate, "p50_ms": latency_s * 1e3, "first_ms": first_ms}
 
 
 @pytest.fixture(scope="module", params=[EMBEDDINGS, COMPLETIONS], ids=lambda api: api.path.rpartition("/")[2])
@@ -205,7 +207,7 @@ def test_they_agree(bench: Bench, tool: str, perf: Perf) -> None:
         return seen / own
 
     figures = [(WAITING, "rate"), (CONSTANT, "p50_ms")]
-    if tool == "aiperf" and generates:
+    if tool in ("aiperf", "guidellm") and generates:
         figures.append((CONSTANT, "first_ms"))
     for load, figure in figures:
         name = f"{figure} of {tool} over loadgen's, {bench.api.path}"

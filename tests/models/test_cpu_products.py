@@ -90,10 +90,11 @@ def test_a_checkpoint_in_fp8_is_dequantised() -> None:
 
 
 @TYPES
+@pytest.mark.parametrize("outputs", [1536, 74])
 @pytest.mark.parametrize("rows", [1, 12, 47, 300])
-def test_neither_company_nor_threads_change_a_row(rows: int, dtype: torch.dtype, int8: bool) -> None:
+def test_neither_company_nor_threads_change_a_row(rows: int, outputs: int, dtype: torch.dtype, int8: bool) -> None:
     torch.manual_seed(rows)
-    x, weight = torch.randn(rows, 384).to(dtype), torch.randn(1536, 384)
+    x, weight = torch.randn(rows, 384).to(dtype), torch.randn(outputs, 384)
     linear, before, found = CpuMatrix(weight, None, dtype, int8, Tape()), torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 8):
@@ -134,6 +135,16 @@ def test_products_that_are_none() -> None:
         wide.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1)
     with pytest.raises(ValueError, match="half of 1 gated outputs is no multiple of 16"):
         matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1, gated=True)
+
+
+def test_names_that_nothing_has() -> None:
+    program, rows = _core.Program(), (0, False, 0, False, 16, 0, 1)
+    with pytest.raises(ValueError, match="mode: 'cls' is none of mean, max"):
+        program.pool(*rows, "cls")
+    with pytest.raises(ValueError, match="mode: 'mean' is none of cls, lasttoken, tokens"):
+        program.pick_rows(*rows, "mean")
+    with pytest.raises(ValueError, match="activation: 'tanh' is none of none, gelu, gelu_tanh, relu, silu"):
+        program.gate(0, 0, False, 1, 16, "tanh")
 
 
 def test_a_gpu_refuses_it() -> None:

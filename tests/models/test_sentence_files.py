@@ -259,6 +259,17 @@ def test_a_bias_that_the_configuration_denies_is_refused(model: Path) -> None:
         Engine(str(model))
 
 
+@pytest.mark.parametrize("folders", [["2_Dense", "3_Dense"], ["3_Dense"]])
+def test_a_projection_of_other_rows_than_those_before_it_is_refused(model: Path, folders: list[str]) -> None:
+    """The first is of 32 numbers, as the model's are, and the second of 16: rows would be read in part, or too far."""
+    write_modules(model, [*POOLED, *((SPELLINGS["Dense"][0], folder) for folder in folders)])
+    write_dense(model / "2_Dense")
+    write_dense(model / "3_Dense", in_features=16)
+    before = 8 if "2_Dense" in folders else 32
+    with pytest.raises(ModelError, match=rf"3_Dense/config\.json says in_features 16, and {before} numbers"):
+        load_card(str(model))
+
+
 @pytest.mark.parametrize(
     "file", ["config_sentence_transformers.json", "2_Dense/config.json", "3_Normalize/config.json"]
 )

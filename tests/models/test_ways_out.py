@@ -74,6 +74,7 @@ REFUSED: list[tuple[Callable[[Path], Path | str], str, str]] = [
     (file_of, "model.safetensors is a file: name its folder, (.*)$", "."),
     (beside("my-encodr"), "did you mean '(.*)'\\?; OWNER/NAME downloads one of the hub$", "my-encoder"),
     (lambda _: "grammer", "did you mean '(.*)'\\?; OWNER/grammer downloads one of the hub$", "grammar"),
+    (lambda _: "./nothing", "^no model './nothing': neither .*; OWNER/NAME downloads one of the hub$", ""),
     (lambda root: root / "model.gguf", "model.gguf is llama.cpp's, which is not read: serve OWNER/NAME, the", ""),
     (only(".onnx"), "no model.safetensors, and model.onnx is ONNX's, which is not read: serve the checkpoint that", ""),
     (only(".onnx", "onnx"), "and onnx/model.onnx is ONNX's, which is not read", ""),

@@ -122,7 +122,7 @@ def test_routes_of_platforms() -> None:
     config = load({}, environ).config
     assert (config.predict_route, config.health_route, config.port) == ("/v1/endpoints/1:predict", "/ok", 50051)
     assert load({"predict-route": "/a"}, environ).config.predict_route == "/a"
-    for bad in ("predict", "/a b", "/{model}", "/a?b", "/\u00fc"):
+    for bad in ("predict", "/a b", "/{model}", "/a?b", "/\u00fc", "/\U0001f600"):
         with pytest.raises(ConfigError, match=r"^health-route \(in AIP_HEALTH_ROUTE\): .* is not the path of a URL"):
             load({}, {"AIP_HEALTH_ROUTE": bad})
 

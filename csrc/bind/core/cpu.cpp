@@ -1,6 +1,5 @@
 // What the CPU's kernels compute outside of a program, and weights that are packed for it.
 #include <string>
-#include <utility>
 
 #include "bind/core/program.h"
 #include "step/cpu/cpu_ops.h"
@@ -14,37 +13,21 @@ using namespace py::literals;
 namespace fastqps::bind {
 namespace {
 
-step::TableNumber table_number(const std::string& name) {
-  static constexpr std::pair<const char*, step::TableNumber> kNumbers[] = {{"float32", step::TableNumber::kFloat32},
-                                                                           {"float16", step::TableNumber::kFloat16},
-                                                                           {"bfloat16", step::TableNumber::kBfloat16},
-                                                                           {"int8", step::TableNumber::kInt8}};
-  for (const auto& [known, number] : kNumbers)
-    if (name == known) return number;
-  throw py::value_error("number: '" + name + "' is none of float32, float16, bfloat16, int8");
-}
-
-step::WeightType weight_type(const std::string& name) {
-  static constexpr std::pair<const char*, step::WeightType> kTypes[] = {
-      {"int8", step::WeightType::kInt8}, {"bfloat16", step::WeightType::kBf16}, {"float32", step::WeightType::kF32}};
-  for (const auto& [known, type] : kTypes)
-    if (name == known) return type;
-  throw py::value_error("number: '" + name + "' is none of int8, bfloat16, float32");
-}
-
-step::Activation activation(const std::string& name) {
-  static constexpr std::pair<const char*, step::Activation> kActivations[] = {
-      {"none", step::Activation::kNone},
-      {"gelu", step::Activation::kGelu},
-      {"gelu_tanh", step::Activation::kGeluTanh},
-      {"relu", step::Activation::kRelu},
-      {"silu", step::Activation::kSilu}};
-  for (const auto& [known, activation] : kActivations)
-    if (name == known) return activation;
-  throw py::value_error("activation: '" + name + "' is none of none, gelu, gelu_tanh, relu, silu");
-}
+constexpr Names<step::TableNumber> kTableNumbers[] = {{"float32", step::TableNumber::kFloat32},
+                                                      {"float16", step::TableNumber::kFloat16},
+                                                      {"bfloat16", step::TableNumber::kBfloat16},
+                                                      {"int8", step::TableNumber::kInt8}};
+constexpr Names<step::Activation> kActivations[] = {{"none", step::Activation::kNone},
+                                                    {"gelu", step::Activation::kGelu},
+                                                    {"gelu_tanh", step::Activation::kGeluTanh},
+                                                    {"relu", step::Activation::kRelu},
+                                                    {"silu", step::Activation::kSilu}};
+constexpr Names<step::WeightType> kWeightTypes[] = {
+    {"int8", step::WeightType::kInt8}, {"bfloat16", step::WeightType::kBf16}, {"float32", step::WeightType::kF32}};
 
 }  // namespace
+
+step::Activation activation(const std::string& name) { return named("activation", kActivations, name); }
 
 void register_products(py::module_& m) {
   m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
@@ -53,17 +36,16 @@ void register_products(py::module_& m) {
   py::class_<step::Matrix>(m, "Matrix",
                            "A weight in int8, bf16 or fp32, and its products; csrc/step/cpu/products/product.h.")
       .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, const std::string& number, u64 exact) {
-             const step::WeightType type = weight_type(number);
+             const step::WeightType type = named("number", kWeightTypes, number);
              const bool int8 = type == step::WeightType::kInt8;
              if (!outputs || !inputs || (int8 && inputs > step::kInt8InputsMax))
                throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
                                      " has no product" + (int8 ? " in int8" : ""));
              py::gil_scoped_release release;
-             return step::Matrix(type, address<const float>(weight), address<const float>(bias), outputs, inputs,
-                                 address(exact));
+             return step::Matrix(type, address(weight), address<const float>(bias), outputs, inputs, address(exact));
            }),
            "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "number"_a, "exact"_a = 0,
-           "Packs a float32 weight [outputs, inputs]: quantised to int8, rounded to bfloat16, or as it is.")
+           "Packs a weight [outputs, inputs] of this number; int8 quantises a float32 one.")
       .def(
           "multiply",
           [](const step::Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,
@@ -86,14 +68,15 @@ void register_products(py::module_& m) {
 void register_cpu(py::module_& m) {
   m.def("set_team_cores", &step::Team::set_cores, "cores"_a,
         "How many cores the threads of programs can use: they sleep at once where there are more threads.");
-  m.def("has_team", &step::has_team, "Whether kernels can use several threads: torch has loaded an OpenMP runtime.");
+  m.def("has_openmp", &step::has_openmp,
+        "Whether torch has loaded an OpenMP runtime, whose threads kernels can borrow.");
   m.def(
       "mean_bags",
       [](u64 out, u64 ids, u64 starts, u32 n_items, u64 table, const std::string& number, u32 width, u32 n_ids,
          u64 mapping, u64 weights, u32 skipped_id) {
         step::mean_bags({address(table), address<const i32>(mapping), address<const float>(weights),
                          address<const i32>(ids), address<const i32>(starts), address<float>(out), n_items, width,
-                         n_ids, skipped_id, table_number(number)});
+                         n_ids, skipped_id, named("number", kTableNumbers, number)});
       },
       "out"_a, "ids"_a, "starts"_a, "n_items"_a, "table"_a, "number"_a, "width"_a, "n_ids"_a, "mapping"_a = 0,
       "weights"_a = 0, "skipped_id"_a = ~u32(0), py::call_guard<py::gil_scoped_release>(),

@@ -3,6 +3,7 @@
 
 #include <pybind11/functional.h>
 
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -30,12 +31,9 @@ void check_indexes(const char* what, const i32* indexes, u32 n, u32 rows, i32 le
 
 namespace {
 
-constexpr const char* kFunctions[] = {"identity", "tanh", "relu", "gelu", "silu", "sigmoid"};
-step::Function function(const std::string& name) {
-  for (u32 i = 0; i < std::size(kFunctions); i++)
-    if (name == kFunctions[i]) return step::Function(i);
-  throw py::value_error("function: '" + name + "' is none of identity, tanh, relu, gelu, silu, sigmoid");
-}
+constexpr Names<step::Function> kFunctions[] = {
+    {"identity", step::Function::kIdentity}, {"tanh", step::Function::kTanh}, {"relu", step::Function::kRelu},
+    {"gelu", step::Function::kGelu},         {"silu", step::Function::kSilu}, {"sigmoid", step::Function::kSigmoid}};
 
 }  // namespace
 
@@ -60,13 +58,13 @@ void add_row_operations(ProgramClass& program) {
           "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "bias"_a, "width"_a, "eps"_a,
           "Layer normalisation of rows; step::Normalization in csrc/step/cpu/cpu_ops.h.")
       .def(
-          "gated_silu",
-          [](Program& self, u64 out, u64 rows, bool bfloat16, i64 n_rows, u32 inner) {
-            const step::GatedSilu job{address(rows), address(out), 0, inner, number(bfloat16)};
-            add_job(self, job, &step::GatedSilu::n_rows, n_rows, step::gated_silu);
+          "gate",
+          [](Program& self, u64 out, u64 rows, bool bfloat16, i64 n_rows, u32 inner, const std::string& activate) {
+            const step::Gate job{address(rows), address(out), 0, inner, number(bfloat16), activation(activate)};
+            add_job(self, job, &step::Gate::n_rows, n_rows, step::gate);
           },
-          "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "inner"_a,
-          "silu(gate) * up; step::GatedSilu in csrc/step/cpu/cpu_decode.h.")
+          "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "inner"_a, "activation"_a,
+          "activation(gate) * up; step::Gate in csrc/step/cpu/cpu_decode.h.")
       .def(
           "add",
           [](Program& self, u64 sums, u64 x, bool bfloat16, i64 n_rows, u32 width) {
@@ -89,7 +87,7 @@ void add_row_operations(ProgramClass& program) {
                                        0,
                                        inputs,
                                        outputs};
-            self.add([=, n = Count(n_rows), f = function(activation)](const Piece& piece) {
+            self.add([=, n = Count(n_rows), f = named("activation", kFunctions, activation)](const Piece& piece) {
               step::Projection part = job;
               part.n_rows = n.of(piece);
               step::project(part, piece.threads);

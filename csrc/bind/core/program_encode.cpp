@@ -1,4 +1,5 @@
 // The operations of encoders in a program. Those that read a step's buffers do so from the piece's first token or item.
+#include <stdexcept>
 #include <string>
 
 #include "bind/core/program.h"
@@ -24,11 +25,9 @@ void check_lengths(const i32* starts, u32 n_items, u32 most) {
                               std::to_string(most));
 }
 
-step::Pick pick(const std::string& name) {
-  if (name == "cls") return step::Pick::kFirst;
-  if (name == "lasttoken") return step::Pick::kLast;
-  return step::Pick::kAll;
-}
+constexpr Names<step::Pick> kPicks[] = {
+    {"cls", step::Pick::kFirst}, {"lasttoken", step::Pick::kLast}, {"tokens", step::Pick::kAll}};
+constexpr Names<void (*)(const step::ItemRows&, u32 threads)> kPools[] = {{"mean", step::means}, {"max", step::maxima}};
 
 // The address of a row of the step's buffers, moved on to the piece's.
 template <class T>
@@ -125,7 +124,7 @@ void add_encoder_operations(ProgramClass& program) {
              const std::string& mode) {
             const step::ItemRows job{address(rows), address<float>(out), address<const i32>(starts), 0,
                                      width,         number(bfloat16)};
-            const auto pooled = mode == "max" ? step::maxima : step::means;
+            const auto pooled = named("mode", kPools, mode);
             self.add([=, n = Count(n_items)](const Piece& piece) {
               step::ItemRows part = job;
               part.n_items = n.of(piece);
@@ -149,7 +148,7 @@ void add_encoder_operations(ProgramClass& program) {
                                        .width = width,
                                        .number = number(bfloat16),
                                        .out_number = number(out_bfloat16),
-                                       .pick = pick(mode),
+                                       .pick = named("mode", kPicks, mode),
                                        .skipped = skipped};
             self.add([=, n = Count(n_rows)](const Piece& piece) {
               step::PickedRows part = job;

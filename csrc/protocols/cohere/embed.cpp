@@ -68,9 +68,7 @@ u8* write_embed_texts(const AnsweredCall& call, Items items, u8* buffer) {
   first = true;
   for (const std::string_view text : RankContext::texts(AnswerHead::rest(call.context)))
     out.raw(std::exchange(first, false) ? "" : ",").string(text);
-  u64 tokens = 0;
-  for (const ResponseView& item : items)
-    if (item.usage) tokens += item.usage->input_tokens;
+  const u64 tokens = metadata_of(items).tokens;
   out.raw(R"(],"meta":{"api_version":{"version":")").raw({&head.version, 1});
   return out.raw(R"("},"billed_units":{"input_tokens":)").number(tokens).raw("}}}").end();
 }

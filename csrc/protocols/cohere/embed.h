@@ -1,11 +1,11 @@
 // The embed API of Cohere.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
 #include "contract/quantize.h"
+#include "protocols/json/purpose.h"
 #include "protocols/rerank/rerank.h"
 #include "transport/http/http_request.h"
 
@@ -20,16 +20,6 @@ struct EmbeddingForm {
 inline constexpr EmbeddingForm kEmbeddingForms[] = {{"float", DType::kFloat32},   {"int8", DType::kInt8},
                                                     {"uint8", DType::kUint8},     {"binary", DType::kBinary},
                                                     {"ubinary", DType::kUbinary}, {"base64", DType::kFloat32, true}};
-
-// What a text is for, and the names under which models have a prompt for that.
-struct InputType {
-  std::string_view name;
-  std::array<std::string_view, 3> prompts;
-};
-inline constexpr InputType kInputTypes[] = {{"search_query", {"search_query", "query", "s2p_query"}},
-                                            {"search_document", {"search_document", "document", "passage"}},
-                                            {"classification", {"classification"}},
-                                            {"clustering", {"clustering"}}};
 
 // POST /v1/embed and /v2/embed: {"texts"}, an item for each. Its context is an AnswerHead and a RankContext of the
 // texts.
@@ -52,7 +42,7 @@ class EmbedTextsReader final : public TeiJsonReader {
     given_ = false;
     texts_.clear();
     head_ = {};
-    type_ = nullptr;
+    purpose_ = nullptr;
     tokens_ = 0;
   }
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
@@ -71,8 +61,8 @@ class EmbedTextsReader final : public TeiJsonReader {
     return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
   }
   FieldError read_input_type(std::string_view name) {
-    for (const InputType& type : kInputTypes)
-      if (type.name == name) return type_ = &type, FieldError{};
+    purpose_ = find_purpose(name);
+    if (purpose_) return {};
     return {"input_type", "must be search_document, search_query, classification or clustering"};
   }
   FieldError read_forms(const JsonValue& value) {
@@ -99,27 +89,20 @@ class EmbedTextsReader final : public TeiJsonReader {
     if (!given_) return {"texts", "must be given"};
     if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
     const i32 route = requests_.find({Task::kEmbed}, options_.text.model);
-    if (route >= 0 && type_) choose_prompt(routes_.setup(u32(route)).card);
+    if (route >= 0 && purpose_) options_.text.prompt_name = prompt_for(*purpose_, routes_.setup(u32(route)).card);
     if (const FieldError error = requests_.check_tokens("max_tokens", tokens_, route, reason)) return error;
     head_.begin(info, made_++);
     context_ = head_.bytes();
     RankContext::append(context_, true, texts_);
     return {};
   }
-  // Without one for the input type, the model's default prompt is meant.
-  void choose_prompt(const ModelCard& card) {
-    for (const std::string_view wanted : type_->prompts)
-      for (const auto& [name, _] : card.prompts)
-        if (!wanted.empty() && transport::equal_ignoring_case(name, wanted))
-          return void(options_.text.prompt_name = name);
-  }
 
   service::ModelRoutes& routes_;
   bool given_ = false;
   std::vector<std::string_view> texts_;
   AnswerHead head_;
-  const InputType* type_ = nullptr;  // none was given
-  u32 tokens_ = 0;                   // max_tokens; 0: not given
+  const Purpose* purpose_ = nullptr;  // none was given
+  u32 tokens_ = 0;                    // max_tokens; 0: not given
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids
 };

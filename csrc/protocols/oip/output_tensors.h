@@ -108,6 +108,7 @@ class OutputTensors {
 
  private:
   static constexpr u32 kMost = 5;
+  static_assert(std::ranges::all_of(kRowsOfOutputs, [](const OutputRows& rows) { return rows.count <= kMost; }));
   OutputTensor tensors_[kMost];
   u32 count_ = 0;
 };

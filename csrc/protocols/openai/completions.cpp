@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "contract/utf8.h"
 #include "core/clock.h"
@@ -20,8 +21,9 @@ constexpr size_t kAround = 256;     // the constant parts of an answer, or of on
 constexpr std::string_view kDone = "data: [DONE]\n\n";
 constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
 
-// The answer's context: whether the usage is sent at the end of a stream, a letter of IgnoredFields, then its id and
-// its time as they are written.
+// The answer's context: which events of a stream have the usage, a letter of IgnoredFields, then its id and its time as
+// they are written.
+constexpr char kNoUsage = '-', kUsageAtEnd = 'u', kUsageSoFar = 'c';  // so far: vLLM's continuous_usage_stats
 constexpr size_t kUsageFlag = 0, kIgnoredLetter = 1, kIdAndTime = 2;
 
 // A token alone, which may be a part of a character. Empty: it has no text.
@@ -87,6 +89,15 @@ void write_usage(JsonWriter& out, u64 prompt, u64 completion) {
   out.raw(R"(,"total_tokens":)").number(prompt + completion).raw("}");
 }
 
+void write_event_end(JsonWriter& out, const ChunkView& chunk, bool with_usage) {
+  if (!with_usage) return void(out.raw("]}\n\n"));
+  out.raw("],");
+  write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
+  out.raw("}\n\n");
+}
+
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
 // Options of OpenAI's API and of vLLM's that are allowed to have their default only, because there is no counterpart
 // here.
 bool is_default(std::string_view name, const JsonValue& value, bool* known) {
@@ -122,7 +133,7 @@ FieldError CompletionsReader::read(std::span<const u8> message, const transport:
   base_.generate.max_tokens = kDefaultTokens;
   base_.generate.lowers_max_tokens = true;
   base_.generate.temperature = 1;
-  stream_ = usage_ = false;
+  stream_ = usage_ = usage_so_far_ = false;
   ignored_.clear();
   prompt_.clear();
   const FieldError error = body_.each_field(
@@ -132,9 +143,9 @@ FieldError CompletionsReader::read(std::span<const u8> message, const transport:
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
   char text[96];
-  const int bytes = std::snprintf(text, sizeof text, R"(%c%c"id":"cmpl-%016llx%08llx","created":%lld)",
-                                  usage_ ? 'u' : '-', ignored_.letter(), (unsigned long long)now_ns(),
-                                  (unsigned long long)made_++, (long long)std::time(nullptr));
+  const int bytes =
+      std::snprintf(text, sizeof text, R"(%c%c"id":"cmpl-%016llx%08llx","created":%lld)", usage(), ignored_.letter(),
+                    (unsigned long long)now_ns(), (unsigned long long)made_++, (long long)std::time(nullptr));
   context_.assign(text, size_t(bytes));
   return {};
 }
@@ -162,18 +173,20 @@ FieldError CompletionsReader::read_stream_options(const JsonValue& value, Reason
   JsonObject options;
   if (value.get(options)) return {"stream_options", "must be an object"};
   for (const auto [name, option] : options) {
-    if (name == "include_obfuscation") {
-      bool padded;
-      if (const char* why = service::to_bool(option_value(option), &padded))
-        return {"stream_options.include_obfuscation", why};
-      continue;  // it only pads the events of a server that obfuscates them
-    }
-    if (name != "include_usage")
+    bool padded;  // it only pads the events of a server that obfuscates them
+    const std::pair<const char*, bool*> known[] = {{"stream_options.include_usage", &usage_},
+                                                   {"stream_options.continuous_usage_stats", &usage_so_far_},
+                                                   {"stream_options.include_obfuscation", &padded}};
+    const auto* found = std::ranges::find_if(known, [&](const auto& each) { return name == last_part(each.first); });
+    if (found == std::end(known))
       return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
-    if (const char* why = service::to_bool(option_value(option), &usage_)) return {"stream_options.include_usage", why};
+    if (const char* why = service::to_bool(option_value(option), found->second)) return {found->first, why};
   }
   return {};
 }
+
+// Without include_usage no event has it, as in vLLM.
+char CompletionsReader::usage() const { return !usage_ ? kNoUsage : usage_so_far_ ? kUsageSoFar : kUsageAtEnd; }
 
 // 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
 FieldError CompletionsReader::read_logprobs(const OptionValue& value, ReasonText& reason) {
@@ -219,14 +232,13 @@ class CompletionsWriter final : public service::AnswerWriter {
     out.raw("data: ");
     write_head(out, call);
     write_choice(out, call, 0, chunk.generation);
-    out.raw("]}\n\n");
+    const char usage = chunk.usage ? call.context[kUsageFlag] : kNoUsage;
+    write_event_end(out, chunk, usage == kUsageSoFar);
     if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
-    if (call.context[kUsageFlag] == 'u' && chunk.usage) {
+    if (usage != kNoUsage) {
       out.raw("data: ");
       write_head(out, call);
-      out.raw("],");
-      write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
-      out.raw("}\n\n");
+      write_event_end(out, chunk, true);
     }
     return out.raw(kDone).end();
   }

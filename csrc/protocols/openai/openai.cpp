@@ -86,6 +86,33 @@ void write_openai_error(const transport::HttpError& error, transport::HttpErrorB
 
 // ---- embeddings
 
+std::optional<FieldError> EmbeddingsReader::read_other_api(std::string_view name, const JsonValue& value) {
+  constexpr std::pair<const char*, std::string_view> kOptions[] = {
+      {"output_dimension", "dimensions"}, {"truncation", "truncate"}, {"normalized", "normalize"}};
+  constexpr FieldError kPurposeErrors[] = {
+      {"input_type", "must be query or document"},
+      {"task", "must be retrieval.query, retrieval.passage, text-matching, classification or separation"}};
+  if (value.is_null()) return {};
+  for (const FieldError& error : kPurposeErrors)
+    if (name == error.field) return (purpose_ = find_purpose(option_value(value).text)) ? FieldError{} : error;
+  if (name == "embedding_type") {
+    if (option_value(value).text == "base64") return context_[0] = 'b', FieldError{};
+    if (!read_common_field("output_dtype", value, base_, lists_)) return FieldError{};
+    return FieldError{"embedding_type", "must be float, base64, int8, uint8, binary or ubinary"};
+  }
+  if (name == "late_chunking") {
+    bool late;
+    if (!service::to_bool(option_value(value), &late) && !late) return FieldError{};
+    return FieldError{"late_chunking", "can only be false here: each text is embedded by itself"};
+  }
+  for (const auto& [theirs, ours] : kOptions) {
+    if (name != theirs) continue;
+    const FieldError error = read_common_field(ours, value, base_, lists_);
+    return error ? FieldError{theirs, error.reason, error.fault} : error;
+  }
+  return {};
+}
+
 namespace {
 
 using service::AnsweredCall;

@@ -1,10 +1,13 @@
 // OpenAI's API: embeddings and completions.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "protocols/json/purpose.h"
 #include "protocols/json/text_input.h"
 #include "service/formats/protocol.h"
+#include "service/tables/routes.h"
 #include "transport/http/http_request.h"
 
 namespace fastqps::protocols {
@@ -37,10 +40,11 @@ void write_openai_error(const transport::HttpError& error, transport::HttpErrorB
 // POST /v1/embeddings.
 class EmbeddingsReader final : public service::RequestReader {
  public:
-  explicit EmbeddingsReader(u32 items_max) : input_("input", items_max) {}
+  EmbeddingsReader(service::ModelRoutes& routes, u32 items_max) : routes_(routes), input_("input", items_max) {}
 
   FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
     base_ = {};
+    purpose_ = nullptr;
     context_[0] = 'f';
     ignored_.clear();
     input_.clear();
@@ -48,7 +52,10 @@ class EmbeddingsReader final : public service::RequestReader {
       return read_field(name, value, reason);
     });
     context_[1] = ignored_.letter();
-    return error || input_.given() ? error : FieldError{"input", "must be given"};
+    if (error) return error;
+    if (!input_.given()) return {"input", "must be given"};
+    if (purpose_) choose_prompt();
+    return {};
   }
   u32 items() const override { return input_.items(); }
   FieldError item(u32 index, RequestView& view) override {
@@ -62,23 +69,37 @@ class EmbeddingsReader final : public service::RequestReader {
  private:
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
     if (name == "input") return input_.read(value, reason);
-    if (ignored_.take(name, value)) return {};
-    if (name != "encoding_format") {
-      const FieldError error = read_common_field(name, value, base_, lists_);
-      return error || !base_.has_generate ? error : unknown_field(name, lists_);
+    if (name == "encoding_format") return read_format(value);
+    if (name != "model") {
+      if (ignored_.take(name, value)) return {};
+      if (const auto error = read_other_api(name, value)) return *error;
     }
+    const FieldError error = read_common_field(name, value, base_, lists_);
+    return error || !base_.has_generate ? error : unknown_field(name, lists_);
+  }
+  FieldError read_format(const JsonValue& value) {
     const OptionValue format = option_value(value);
     if (format.text == "float" || value.is_null()) return context_[0] = 'f', FieldError{};
     if (format.text == "base64") return context_[0] = 'b', FieldError{};
     return {"encoding_format", "must be float or base64"};
   }
+  // Fields of Jina's and Voyage's APIs. Nothing for any other name.
+  std::optional<FieldError> read_other_api(std::string_view name, const JsonValue& value);
+  // A prompt that the request names counts.
+  void choose_prompt() {
+    const i32 route = routes_.find(base_.model);
+    if (route >= 0 && base_.prompt_name.empty())
+      base_.prompt_name = prompt_for(*purpose_, routes_.setup(u32(route)).card);
+  }
 
+  service::ModelRoutes& routes_;
   JsonBody body_;
   TextInput input_;
   RequestView base_;
   OptionLists lists_;
   IgnoredFields ignored_;
-  char context_[2] = {};  // 'f': vectors are arrays of numbers, 'b': base64; and a letter of IgnoredFields
+  const Purpose* purpose_ = nullptr;  // none was given
+  char context_[2] = {};              // 'f': vectors are arrays of numbers, 'b': base64; and a letter of IgnoredFields
 };
 
 // POST /v1/completions.
@@ -98,13 +119,14 @@ class CompletionsReader final : public service::RequestReader {
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
   FieldError read_stream_options(const JsonValue& value, ReasonText& reason);
   FieldError read_logprobs(const OptionValue& value, ReasonText& reason);
+  char usage() const;
 
   JsonBody body_;
   TextInput prompt_;
   RequestView base_;
   OptionLists lists_;
   IgnoredFields ignored_;
-  bool stream_ = false, usage_ = false;
+  bool stream_ = false, usage_ = false, usage_so_far_ = false;
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids
 };

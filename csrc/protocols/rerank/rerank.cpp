@@ -42,9 +42,7 @@ u8* write_documents(const AnsweredCall& call, Items items, u8* buffer) {
     if (returns_documents) out.raw(R"(,"document":{"text":)").string(documents[ranks[i].index]).raw("}");
     out.raw("}");
   }
-  u64 tokens = 0;
-  for (const ResponseView& item : items)
-    if (item.usage) tokens += item.usage->input_tokens;
+  const u64 tokens = metadata_of(items).tokens;
   out.raw(R"(],"usage":{"prompt_tokens":)").number(tokens).raw(R"(,"total_tokens":)").number(tokens);
   out.raw(R"(},"meta":{"api_version":{"version":")").raw({&head.version, 1});
   return out.raw(R"("},"billed_units":{"search_units":1}}})").end();

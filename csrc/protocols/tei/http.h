@@ -1,7 +1,6 @@
 // The API of text-embeddings-inference over HTTP.
 #pragma once
 #include "protocols/tei/http_requests.h"
-#include "service/methods.h"
 #include "transport/http/http_request.h"
 
 namespace fastqps::protocols {
@@ -25,44 +24,28 @@ extern const service::AnswerWriter& kEntitiesWriter;
 // [{"index", "text", "score"}, …]. Its context is a RankContext.
 extern const service::AnswerWriter& kRerankJsonWriter;
 
-// POST /: the method that fits the default model. Clients that know only a model's address call it.
-class DefaultMethod final : public transport::Method {
+// POST /: bodies of the route that fits the default model. Clients that know only a model's address call it.
+class DefaultReader final : public ChoosingReader {
  public:
   struct Choices {
-    service::ItemsMethod &embed, &sparse, &similarity, &predict, &entities, &rerank;
+    const JsonFormat embed, sparse, similarity, predict, entities, rerank;
   };
-  DefaultMethod(service::ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
-
-  transport::Took on_message(transport::CallId call, std::span<const u8> message,
-                             const transport::CallInfo& info) override {
-    return choose(message, info.user).on_message(call, message, info);
-  }
-  transport::Gone on_gone(transport::CallId call, u64 user) override {
-    return choices_.embed.on_gone(call, user);
-  }  // all do the same
+  DefaultReader(service::ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
 
  private:
-  service::ItemsMethod& choose(std::span<const u8> message, u64 user) {
-    for (service::ItemsMethod* method : {&choices_.embed, &choices_.sparse, &choices_.similarity, &choices_.predict,
-                                         &choices_.entities, &choices_.rerank})
-      if (method->began(user)) return *method;
+  const JsonFormat& choose(const JsonObject& body) override {
     const i32 route = routes_.find({});
     if (route >= 0 && routes_[u32(route)].task == Task::kEmbedSparse) return choices_.sparse;
     if (route >= 0 && routes_[u32(route)].task == Task::kClassifyTokens) return choices_.entities;
-    if (route < 0 || routes_[u32(route)].task != Task::kClassify)
-      return asks_for_similarity(message) ? choices_.similarity : choices_.embed;
+    if (route < 0 || routes_[u32(route)].task != Task::kClassify) {
+      JsonValue inputs;
+      return !body["inputs"].get(inputs) && inputs.is_object() ? choices_.similarity : choices_.embed;
+    }
     return routes_[u32(route)].dimensions == 1 ? choices_.rerank : choices_.predict;
-  }
-  bool asks_for_similarity(std::span<const u8> message) {
-    ReasonText reason;
-    JsonObject request;
-    JsonValue inputs;
-    return !body_.parse(message, &request, reason) && !request["inputs"].get(inputs) && inputs.is_object();
   }
 
   service::ModelRoutes& routes_;
   const Choices choices_;
-  JsonBody body_;
 };
 
 }  // namespace fastqps::protocols

@@ -121,21 +121,25 @@ u8* write_predictions(const AnsweredCall& call, Items items, u8* buffer) {
 }
 const TimedWriter<predictions_room, write_predictions, service::kTeiFields> predict_json_writer;
 
-// Finds parts of a text by code points. Looking for them in their order takes one walk along the text.
+// Finds parts of a text by code points. In the order of their beginnings, it takes one walk along the text. They may
+// overlap, as the tokens of one character do.
 class CodePoints {
  public:
   explicit CodePoints(std::string_view text) : text_(text) {}
   std::string_view part(u32 start, u32 end) {
     if (start < point_) byte_ = point_ = 0;
-    const size_t from = walk_to(start);
-    return text_.substr(from, walk_to(end) - from);
+    byte_ = behind(start - point_);
+    point_ = start;
+    return text_.substr(byte_, behind(end - start) - byte_);
   }
 
  private:
-  size_t walk_to(u32 point) {
-    for (; point_ < point && byte_ < text_.size(); point_++)
-      for (byte_++; byte_ < text_.size() && (u8(text_[byte_]) & 0xc0) == 0x80;) byte_++;
-    return byte_;
+  // The place behind so many code points from byte_ on.
+  size_t behind(u32 points) const {
+    size_t at = byte_;
+    for (; points && at < text_.size(); points--)
+      for (at++; at < text_.size() && (u8(text_[at]) & 0xc0) == 0x80;) at++;
+    return at;
   }
 
   const std::string_view text_;
@@ -145,10 +149,14 @@ class CodePoints {
 
 size_t entities_room(const AnsweredCall& call, Items items) {
   constexpr size_t kEntity = kAround + JsonWriter::kFloatBytes + 2 * JsonWriter::kIntegerBytes;
-  size_t room = kAround + JsonWriter::string_room(call.context.size());  // words do not overlap
-  for (const ResponseView& item : items) {
+  const std::vector<std::string_view> texts = RankContext::texts(call.context.substr(sizeof(EntitiesHead)));
+  size_t room = kAround;
+  for (size_t i = 0; i < items.size(); i++) {
+    CodePoints points(texts[i]);
     room += kAround;
-    for (const EntityView& each : item.entities) room += kEntity + JsonWriter::string_room(each.label.size());
+    for (const EntityView& each : items[i].entities)
+      room += kEntity + JsonWriter::string_room(each.label.size()) +
+              JsonWriter::string_room(points.part(each.start, each.end).size());
   }
   return room;
 }

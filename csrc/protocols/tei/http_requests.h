@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/json/json_reader.h"
 #include "protocols/json/text_input.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
@@ -39,22 +40,26 @@ inline const JsonOptions kTeiOptions = JsonOptions::of_api(true, true),
                          kCohereOptions = JsonOptions::of_api(true, false);
 
 // Reads the fields of a body, each by itself or as an option.
-class TeiJsonReader : public service::RequestReader {
+class TeiJsonReader : public JsonReader {
  public:
-  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final {
-    begin();
-    const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
-      return read_field(name, value, reason);
-    });
-    return error ? error : check(info, reason);
+  FieldError read_body(const JsonObject& body, const transport::CallInfo& info, ReasonText& reason) final {
+    begin(defaults_);
+    for (const auto [name, value] : body)
+      if (const FieldError error = read_field(name, value, reason)) return error;
+    return check(info, reason);
   }
-  // Reads one of several requests in a body: its fields, or its "inputs" alone. options: of all, which count where it
-  // has none itself; nullptr: none.
-  FieldError read_one(const JsonValue& request, const JsonObject* options, ReasonText& reason) {
-    begin();
-    if (options)
-      for (const auto [name, value] : *options)
-        if (const FieldError error = read_option(name, value)) return error;
+  // Reads what several requests in a body share: options that count where one has none itself. Without any: defaults().
+  FieldError read_shared(const JsonObject& fields, JsonOptions& shared) {
+    options_ = defaults_;
+    for (const auto [name, value] : fields)
+      if (const FieldError error = read_option(name, value)) return error;
+    shared = options_;
+    return {};
+  }
+  const JsonOptions& defaults() const { return defaults_; }
+  // Reads one of these requests: its fields, or its "inputs" alone.
+  FieldError read_one(const JsonValue& request, const JsonOptions& shared, ReasonText& reason) {
+    begin(shared);
     JsonObject fields;
     if (request.get(fields)) {
       if (const FieldError error = read_field("inputs", request, reason)) return error;
@@ -103,7 +108,7 @@ class TeiJsonReader : public service::RequestReader {
       if (const FieldError error = read(name, each)) return error;
     return {};
   }
-  // Reads one of the options. TEI ignores fields that it does not know, so they are ignored here.
+  // Reads one of the options to options_. TEI ignores fields that it does not know, so they are ignored here.
   virtual FieldError read_option(std::string_view name, const JsonValue& element) {
     if (element.is_null()) return {};  // clients send null for what is not set
     const OptionValue value = option_value(element);
@@ -125,8 +130,8 @@ class TeiJsonReader : public service::RequestReader {
   ReasonText item_reason_;
 
  private:
-  void begin() {
-    options_ = defaults_;
+  void begin(const JsonOptions& options) {
+    options_ = options;
     clear();
   }
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
@@ -135,7 +140,6 @@ class TeiJsonReader : public service::RequestReader {
   }
 
   const JsonOptions& defaults_;
-  JsonBody body_;
 };
 
 // POST /embed, /embed_sparse and /embed_all: {"inputs"}, an item for each.
@@ -335,14 +339,12 @@ class EntitiesReader final : public TeiJsonReader {
   }
   FieldError read_aggregation(const JsonValue& value) {
     if (value.is_null()) return {};
-    i32& aggregation = options_.base.output.aggregation;
-    const char* why = service::to_aggregation(option_value(value), &aggregation);
-    head_.grouped = aggregation != i32(Aggregation::kNone);
-    return {"aggregation_strategy", why};
+    return {"aggregation_strategy", service::to_aggregation(option_value(value), &options_.base.output.aggregation)};
   }
   FieldError check(const transport::CallInfo&, ReasonText&) override {
     if (!given_) return {"inputs", "must be given"};
     if (texts_.empty()) return {"inputs", "0 texts, at least 1", FieldFault::kEmpty};
+    head_.grouped = options_.base.output.aggregation != i32(Aggregation::kNone);
     context_ = head_.bytes();
     RankContext::append(context_, true, texts_);
     return {};
@@ -396,8 +398,6 @@ class RerankJsonReader final : public RankReader {
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
     if (name == "query") return read_text("query", value, &query_.emplace());
     if (name == "texts") return texts_given_ = true, read_texts("texts", value, items_max_, texts_, reason);
-    // Other servers rank documents at this path.
-    if (name == "documents") return FieldError{"documents", "this route takes texts; POST /v1/rerank takes documents"};
     return {};
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override {

@@ -16,19 +16,19 @@ struct InstanceHead {
 
 // POST /vertex: {"instances": [BODY, …], "parameters": {…}}, where parameters are options of all instances. An instance
 // that is no object is the inputs of one.
-class InstancesReader final : public service::RequestReader {
+class InstancesReader final : public JsonReader {
  public:
   // one: reads an instance.
   InstancesReader(TeiJsonReader& one, u32 items_max) : one_(one), items_max_(items_max) {}
 
-  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
-    has_parameters_ = given_ = false;
+  FieldError read_body(const JsonObject& body, const transport::CallInfo&, ReasonText& reason) override {
+    given_ = false;
+    options_ = one_.defaults();
     instances_.clear();
     context_.clear();
     items_ = 0;
-    const FieldError error = body_.each_field(
-        message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value); });
-    if (error) return error;
+    for (const auto [name, value] : body)
+      if (const FieldError error = read_field(name, value)) return error;
     if (!given_) return {"instances", "must be given"};
     for (const JsonValue& value : values_)
       if (const FieldError wrong = add(value, reason)) return wrong;
@@ -43,7 +43,7 @@ class InstancesReader final : public service::RequestReader {
       return one_.item(index - instance.first, view);
     if (index < instance.first) current_ = 0;
     while (index >= instances_[current_].first + instances_[current_].items) current_++;
-    const FieldError error = read_one(instances_[current_].value, reason_);
+    const FieldError error = one_.read_one(instances_[current_].value, options_, reason_);
     return error ? error : one_.item(index - instances_[current_].first, view);
   }
   std::string_view context() const override { return context_; }
@@ -59,16 +59,14 @@ class InstancesReader final : public service::RequestReader {
       given_ = true;
       if (value.get(values_)) return {"instances", "must be an array"};
     } else if (name == "parameters" && !value.is_null()) {
-      has_parameters_ = true;
-      if (value.get(parameters_)) return {"parameters", "must be an object"};
+      JsonObject parameters;
+      if (value.get(parameters)) return {"parameters", "must be an object"};
+      return one_.read_shared(parameters, options_);
     }
     return {};
   }
-  FieldError read_one(const JsonValue& value, ReasonText& reason) {
-    return one_.read_one(value, has_parameters_ ? &parameters_ : nullptr, reason);
-  }
   FieldError add(const JsonValue& value, ReasonText& reason) {
-    if (const FieldError error = read_one(value, reason)) {
+    if (const FieldError error = one_.read_one(value, options_, reason)) {
       field_ = "instances[" + std::to_string(instances_.size()) + "]";
       if (error.field && *error.field) field_.append(".").append(error.field);
       return {field_.c_str(), error.reason, error.fault};
@@ -86,10 +84,9 @@ class InstancesReader final : public service::RequestReader {
 
   TeiJsonReader& one_;
   const u32 items_max_;
-  JsonBody body_;
-  bool given_ = false, has_parameters_ = false;
+  bool given_ = false;
   JsonArray values_;
-  JsonObject parameters_;
+  JsonOptions options_;  // the parameters: they are read once, however many instances there are
   std::vector<Instance> instances_;
   u32 current_ = 0;  // the one that one_ has read
   u32 items_ = 0;
@@ -136,26 +133,6 @@ class InstancesWriter final : public service::AnswerWriter {
   }
 
   const service::AnswerWriter& one_;
-};
-
-// A route that Vertex AI calls, too (AIP_PREDICT_ROUTE): a body with "instances" is its own.
-class EitherMethod final : public transport::Method {
- public:
-  EitherMethod(transport::Method& instances, transport::Method& others) : instances_(instances), others_(others) {}
-
-  transport::Took on_message(transport::CallId call, std::span<const u8> message,
-                             const transport::CallInfo& info) override {
-    ReasonText reason;
-    JsonObject fields;
-    const bool has_instances = !body_.parse(message, &fields, reason) && !fields["instances"].error();
-    return (has_instances ? instances_ : others_).on_message(call, message, info);
-  }
-  // Both do the same.
-  transport::Gone on_gone(transport::CallId call, u64 user) override { return others_.on_gone(call, user); }
-
- private:
-  transport::Method &instances_, &others_;
-  JsonBody body_;
 };
 
 }  // namespace fastqps::protocols

@@ -112,6 +112,7 @@ class TextRequests {
     if (need.task == Task::kEmbedSparse) std::snprintf(why, sizeof why, "has no sparse embeddings");
     if (need.task == Task::kEmbedMulti) std::snprintf(why, sizeof why, "makes no vector of each token");
     if (need.task == Task::kClassifyTokens) std::snprintf(why, sizeof why, "finds no entities");
+    if (need.rank) std::snprintf(why, sizeof why, "is not a re-ranker model");
     if (need.rank && routes_[route].task == Task::kClassify)
       std::snprintf(why, sizeof why, "is not a re-ranker model: it has %u labels, and a re-ranker has 1",
                     routes_[route].dimensions);

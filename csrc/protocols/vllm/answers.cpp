@@ -33,9 +33,7 @@ u8* write_frame(const AnsweredCall& call, Items items, size_t elements, u8* buff
     each(out, i);
     out.raw("}");
   }
-  u64 tokens = 0;
-  for (const ResponseView& item : items)
-    if (item.usage) tokens += item.usage->input_tokens;
+  const u64 tokens = metadata_of(items).tokens;
   out.raw(R"(],"usage":{"prompt_tokens":)").number(tokens).raw(R"(,"total_tokens":)").number(tokens);
   return out.raw(R"(,"completion_tokens":0,"prompt_tokens_details":null}})").end();
 }

@@ -124,7 +124,7 @@ FieldError PoolingReader::item(u32 index, RequestView& view) {
   view = options_.base;
   inputs_.item(index, view);
   if (const FieldError error = (requests_.*task_->make)(options_.text, view, item_reason_)) return error;
-  view.output.normalize = activate_;  // a classifier takes neither
+  view.output.normalize = activate_;  // a classifier ignores both
   view.output.dimensions = options_.text.dimensions.value_or(0);
   return {};
 }

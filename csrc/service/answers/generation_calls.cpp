@@ -110,7 +110,10 @@ GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
 
 void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
   const Item item = tables_.items[slot];  // a copy: the call may end meanwhile
-  if (!answers_.send_chunk(item, {item.request_id, view, nullptr, nullptr})) return;  // on_gone() has been called
+  // So far. GenerateChunk has it in the last chunk alone; a writer of another protocol takes it where it is asked for.
+  const Usage so_far = reader_.read_usage(slot, tables_.items.generations.find(slot)->taken());
+  const Usage* usage = item.group == Groups::kNone ? nullptr : &so_far;
+  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr})) return;  // on_gone() has been called
   if (!std::exchange(tables_.items.generations.find(slot)->begun, true)) tables_.slots.begun(slot);
 }
 

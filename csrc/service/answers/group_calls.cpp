@@ -158,7 +158,7 @@ void GroupCalls::end_together(u32 g) {
                                                           own.raw.size() != first.raw.size())));
   };
   if (!groups_[g].writer->has_item_statuses() && std::any_of(items.begin(), items.end(), other_size))
-    return end(g, {.code = StatusCode::kUnavailable, .message = "the model was reloaded meanwhile: try again"});
+    return end(g, {.code = StatusCode::kUnavailable, .message = kReloadedMeanwhile});
   if (send(g, items)) end(g, {});
 }
 

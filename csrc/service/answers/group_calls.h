@@ -6,6 +6,8 @@
 
 namespace fastqps::service {
 
+inline constexpr const char* kReloadedMeanwhile = "the model was reloaded meanwhile: try again";
+
 class GroupCalls {
  public:
   explicit GroupCalls(Tables& tables) : tables_(tables), groups_(tables.groups) {}

@@ -67,6 +67,14 @@ inline constexpr FieldNames kTeiFields = one_field("inputs");
 inline constexpr FieldNames kTeiRankFields = query_and("texts");
 inline constexpr FieldNames kRerankFields = query_and("documents");
 
+class AnswerWriter;
+
+// What writes a call's answer, and under which name the call is counted.
+struct Answering {
+  const AnswerWriter& writer;
+  Rpc rpc;
+};
+
 // Reads the requests of one protocol: a message has items, and each item is a RequestView.
 class RequestReader {
  public:
@@ -86,6 +94,8 @@ class RequestReader {
   virtual std::string_view context() const { return {}; }
   // The kind of answer that this method is for; kNone: any.
   virtual Output wants() const { return Output::kNone; }
+  // Of a reader of several formats: how the message that read() took is answered. nullptr: as its method says.
+  virtual const Answering* answering() const { return nullptr; }
   // Whether the one item, a generation, is answered piece by piece.
   virtual bool streams() const { return false; }
 };

@@ -8,7 +8,8 @@ namespace fastqps::service {
 
 Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& route) {
   ReasonText reason;
-  const i32 found = routes_.find(view.model);
+  const auto able = [&](u32 r) { return can_answer(from.wants, r); };
+  const i32 found = from.wants == Output::kNone ? routes_.find(view.model) : routes_.find(view.model, able);
   const bool step = view.input == Input::kStep && found >= 0;
   const Sampling& checkpoint = step ? routes_.setup(u32(found)).checkpoint_sampling : kNoSampling;
   if (const FieldError error = check_request(view, reason, checkpoint)) return refusals_.refuse(error);
@@ -29,18 +30,25 @@ Refusal RequestChecker::not_served(std::string_view name) {
   return refusal;
 }
 
+bool RequestChecker::can_answer(Output wants, u32 r) const {
+  const Output output = traits(routes_[r].task).output;
+  return wants == Output::kNone || (wants == Output::kText ? Output::kGeneration : wants) == output;
+}
+
 // Of methods that are for one task alone.
 Refusal RequestChecker::check_task(Output wants, u32 r) {
-  const TaskTraits& task = traits(routes_[r].task);
-  const bool text = wants == Output::kText;
-  if (text && task.output == Output::kGeneration && !routes_.setup(r).detokenizer)
+  const bool can = can_answer(wants, r);
+  if (can && wants == Output::kText && !routes_.setup(r).detokenizer)
     return refusals_.refuse_field(
         "model",
         "'%s' has no tokenizer, so its answers have no text; ask for logprobs, which name the "
         "tokens by their ids, or call Predict",
         routes_.name(r));
-  if (wants == Output::kNone || (text ? Output::kGeneration : wants) == task.output) return {};
-  return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), task.does);
+  if (can) return {};
+  const std::string able = routes_.names([&](u32 other) { return can_answer(wants, other); });
+  return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for; %s%s", routes_.name(r),
+                                traits(routes_[r].task).does,
+                                able.empty() ? "no served model can do it" : "these can: ", able.c_str());
 }
 
 // Refuses the options of other tasks.

@@ -24,6 +24,8 @@ class RequestChecker {
   Refusal check_generator(const RequestView& view, u32 route);
   Refusal check_token_options(const RequestView& view, u32 route);
   Refusal not_served(std::string_view model);
+  // Whether the model's answers are of the kind that a protocol wants.
+  bool can_answer(Output wants, u32 route) const;
   Refusal check_task(Output wants, u32 route);
   Refusal meaningless(const char* field, u32 value, u32 route);
 

@@ -7,9 +7,11 @@ constexpr u32 kTogether = 8;  // keys or output columns whose sums are kept in r
 
 inline u64 round_up(u64 n, u64 to) { return (n + to - 1) / to * to; }
 
+// These three are always inline, or vectors that should stay in registers would pass through memory.
+
 // Two rows of blocks of kHalf lanes: a's second, fourth… block changes places with b's first, third….
 template <u32 kHalf>
-inline void swap_blocks(Vec& a, Vec& b) {
+[[gnu::always_inline]] inline void swap_blocks(Vec& a, Vec& b) {
   VecInt upper, lower;
   for (u32 i = 0; i < kLanes; i++) {
     const bool second = i & kHalf;
@@ -24,11 +26,24 @@ inline void swap_blocks(Vec& a, Vec& b) {
 // Transposes kLanes rows of kLanes floats in registers: log2(kLanes) rounds, each swaps blocks of half the last one's
 // size.
 template <u32 kHalf = kLanes / 2>
-inline void transpose(Vec* rows) {
+[[gnu::always_inline]] inline void transpose(Vec* rows) {
 #pragma GCC unroll 16
   for (u32 i = 0; i < kLanes; i++)
     if (!(i & kHalf)) swap_blocks<kHalf>(rows[i], rows[i + kHalf]);
   if constexpr (kHalf > 1) transpose<kHalf / 2>(rows);
+}
+
+// Adds up the lanes of each of kLanes vectors: lane i of the result is the sum of rows[i]. As transpose(), but each
+// round adds the two blocks that it would swap.
+template <u32 kHalf = kLanes / 2>
+[[gnu::always_inline]] inline Vec totals(Vec* rows) {
+#pragma GCC unroll 16
+  for (u32 i = 0; i < kHalf; i++) {
+    swap_blocks<kHalf>(rows[i], rows[i + kHalf]);
+    rows[i] += rows[i + kHalf];
+  }
+  if constexpr (kHalf > 1) return totals<kHalf / 2>(rows);
+  return rows[0];
 }
 
 // One head of one item, as floats in scratch memory. Rows beyond the item's and columns beyond the head's are zero.

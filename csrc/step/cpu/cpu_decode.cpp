@@ -43,13 +43,13 @@ void attend_slots(const SlotAttention& job, u32 threads) {
   });
 }
 
-void gated_silu(const GatedSilu& job, u32 threads) {
+void gate(const Gate& job, u32 threads) {
   const u64 row = u64(job.inner) * bytes_of(job.number);
   team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
-    GatedSilu part = job;
+    Gate part = job;
     part.in = (const char*)job.in + 2 * first * row, part.out = (char*)job.out + first * row;
     part.n_rows = end - first;
-    chosen_kernels().gated_silu(part);
+    chosen_kernels().gate(part);
   });
 }
 

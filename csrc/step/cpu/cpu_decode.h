@@ -55,14 +55,15 @@ struct SlotAttention {
 };
 void attend_slots(const SlotAttention& job, u32 threads);
 
-// silu(gate) * up.
-struct GatedSilu {
+// activation(gate) * up.
+struct Gate {
   const void* in;  // [n_rows, 2 * inner]: gate, up
   void* out;       // [n_rows, inner]
   u32 n_rows, inner;
   Number number;
+  Activation activation;
 };
-void gated_silu(const GatedSilu& job, u32 threads);
+void gate(const Gate& job, u32 threads);
 
 inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
 

@@ -2,11 +2,13 @@
 // The order matters.
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
+#include "step/cpu/cpu_activations_kernel.h"
 #include "step/cpu/cpu_rows_kernel.h"
 #include "step/cpu/cpu_attention_kernel.h"
 #include "step/cpu/cpu_bags_kernel.h"
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu/cpu_attention_bf16_kernel.h"
+#include "step/cpu/decode_dots_kernel.h"
 #endif
 #include "step/cpu/decode_attention_kernel.h"
 #include "step/cpu/decode_sample_kernel.h"
@@ -59,13 +61,24 @@ void attend_slots(const SlotAttention& job, float* scratch) {
   job.number == Number::kFloat32 ? attend_runs<float>(job, scratch) : attend_runs<u16>(job, scratch);
 }
 
-void gated_silu(const GatedSilu& job) {
-  job.number == Number::kFloat32 ? gated_silu_rows<float>(job) : gated_silu_rows<u16>(job);
+void gate(const Gate& job) {
+  switch (job.activation) {
+    case Activation::kNone:
+      return gate_rows<Activation::kNone>(job);
+    case Activation::kGelu:
+      return gate_rows<Activation::kGelu>(job);
+    case Activation::kGeluTanh:
+      return gate_rows<Activation::kGeluTanh>(job);
+    case Activation::kRelu:
+      return gate_rows<Activation::kRelu>(job);
+    case Activation::kSilu:
+      return gate_rows<Activation::kSilu>(job);
+  }
 }
 
 void sample(const Draw& job, float* scratch) {
   job.number == Number::kFloat32 ? sample_runs<float>(job, scratch) : sample_runs<u16>(job, scratch);
 }
 
-const Kernels kKernels = {kName,   attend,    normalize, embed,        means,      maxima,
-                          project, mean_bags, rms_norm,  attend_slots, gated_silu, sample};
+const Kernels kKernels = {kName,   attend,    normalize, embed,        means, maxima,
+                          project, mean_bags, rms_norm,  attend_slots, gate,  sample};

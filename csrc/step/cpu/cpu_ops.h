@@ -13,6 +13,9 @@ namespace fastqps::step {
 enum class Number : u32 { kFloat32 = 0, kBfloat16 = 1 };
 inline u64 bytes_of(Number number) { return number == Number::kFloat32 ? 4 : 2; }
 
+// Of a product, with what follows it.
+enum class Activation : u32 { kNone = 0, kGelu = 1, kGeluTanh = 2, kRelu = 3, kSilu = 4 };
+
 // Attention inside each item. `starts` holds n_items + 1 token offsets into qkv and out, so a range of a batch's
 // items is the same call with `starts` moved on.
 struct Attention {

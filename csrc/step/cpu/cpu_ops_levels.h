@@ -35,7 +35,7 @@ struct Kernels {
   // A decoder's.
   void (*rms_norm)(const RmsNorm&, float* scratch);
   void (*attend_slots)(const SlotAttention&, float* scratch);
-  void (*gated_silu)(const GatedSilu&);
+  void (*gate)(const Gate&);
   void (*sample)(const Draw&, float* scratch);
 };
 

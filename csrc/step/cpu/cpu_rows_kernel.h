@@ -173,22 +173,22 @@ inline void rms_norm_rows(const RmsNorm& job, float* scratch) {
   }
 }
 
-// x / (1 + e^-x), by e^-|x|, which cannot overflow.
-inline Vec silu(Vec x) {
-  const Vec e = exp_negative(x < 0.0f ? x : -x);
-  return (x < 0.0f ? e : splat(1.0f)) * x / (1.0f + e);
-}
-
-template <class T>
-inline void gated_silu_rows(const GatedSilu& job) {
+template <Activation kActivation, class T>
+inline void gate_rows_of(const Gate& job) {
   for (u64 r = 0; r < job.n_rows; r++) {
     const T *gate = (const T*)job.in + r * 2 * job.inner, *up = gate + job.inner;
     T* out = (T*)job.out + r * job.inner;
     u32 i = 0;
-    for (; i + kLanes <= job.inner; i += kLanes) write_vec(out + i, silu(load_vec(gate + i)) * load_vec(up + i));
+    for (; i + kLanes <= job.inner; i += kLanes)
+      write_vec(out + i, activated<kActivation>(load_vec(gate + i)) * load_vec(up + i));
     for (; i < job.inner; i++) {
-      const float x = silu(splat(load_one(gate + i)))[0] * load_one(up + i);
+      const float x = activated<kActivation>(splat(load_one(gate + i)))[0] * load_one(up + i);
       write_row(out + i, &x, 1);
     }
   }
+}
+
+template <Activation kActivation>
+inline void gate_rows(const Gate& job) {
+  job.number == Number::kFloat32 ? gate_rows_of<kActivation, float>(job) : gate_rows_of<kActivation, u16>(job);
 }

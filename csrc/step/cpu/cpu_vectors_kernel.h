@@ -73,7 +73,7 @@ inline Vec exp_negative(Vec x) {
   p = p * f + 2.4022651e-1f;
   p = p * f + 6.9314718e-1f;
   p = p * f + 1.0f;
-  const VecInt power = ((VecInt)shifted - 0x4b400000 + 127) << 23;
+  const VecBits power = ((VecBits)shifted - 0x4b400000 + 127) << 23;
   const Vec e = p * (Vec)power;
   return x < -87.0f ? Vec{} : e;
 }

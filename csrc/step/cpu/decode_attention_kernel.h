@@ -59,19 +59,6 @@ inline void keep_rows(const SlotAttention& job, const Run& run, float* row) {
 
 constexpr u64 kValueRows = 32;  // values that are read for one query head before the next one reads them again
 
-// Adds up the lanes of each of kLanes vectors: lane i of the result is the sum of rows[i]. As transpose(), but each
-// round adds the two blocks that it would swap.
-template <u32 kHalf = kLanes / 2>
-inline Vec totals(Vec* rows) {
-#pragma GCC unroll 16
-  for (u32 i = 0; i < kHalf; i++) {
-    swap_blocks<kHalf>(rows[i], rows[i + kHalf]);
-    rows[i] += rows[i + kHalf];
-  }
-  if constexpr (kHalf > 1) return totals<kHalf / 2>(rows);
-  return rows[0];
-}
-
 // Scores of a query against the kLanes keys from `key` on, the last n of which (n < kLanes) are `key`'s last one again.
 template <class T>
 inline Vec score_keys(const float* query, const T* key, u64 size, u64 n) {
@@ -92,10 +79,13 @@ inline Vec score_keys(const float* query, const T* key, u64 size, u64 n) {
   return scores;
 }
 
+template <u32 kHalf = kLanes / 2>
 inline float largest(Vec x) {
-  float most = x[0];
-  for (u32 i = 1; i < kLanes; i++) most = x[i] > most ? x[i] : most;
-  return most;
+  Vec other = x;
+  swap_blocks<kHalf>(other, x);
+  x = x > other ? x : other;
+  if constexpr (kHalf > 1) return largest<kHalf / 2>(x);
+  return x[0];
 }
 
 // sums [size] += weights [n] * values [n, size].
@@ -135,14 +125,30 @@ struct Next {
   }
 };
 
+// The products of a single row, in floats.
 template <class T>
+struct InFloats {
+  static void pack(float*, u64) {}  // queries and weights stay as they are
+  static Vec score(const float* query, const T* key, u64 size, u64 n) { return score_keys(query, key, size, n); }
+  // sums [heads, columns] += weights [heads, room], those from `at` on, * values [n, size].
+  static void add(u64 heads, float* sums, u64 columns, const float* weights, u64 room, u64 at, const T* values, u64 n,
+                  u64 size) {
+    for (u64 j = 0; j < n; j += kValueRows)
+      for (u64 g = 0; g < heads; g++)
+        add_values(sums + g * columns, weights + g * room + at + j, values + j * size,
+                   n - j < kValueRows ? n - j : kValueRows, size);
+  }
+};
+
+template <class Products, class T>
 inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u64 at, const Next<T>* next) {
   for (u64 j = 0; j < n; j += kLanes) {
     const u64 left = n - j;
     if (next) next->fetch(j * run.size, kLanes * run.size);
     for (u64 g = 0; g < run.group; g++) {
-      Vec scores = left >= kLanes ? score_keys(s.query + g * run.columns, keys + j * run.size, run.size, kLanes)
-                                  : score_keys(s.query + g * run.columns, keys + j * run.size, run.size, left);
+      const float* query = s.query + g * run.columns;
+      Vec scores = left >= kLanes ? Products::score(query, keys + j * run.size, run.size, kLanes)
+                                  : Products::score(query, keys + j * run.size, run.size, left);
       for (u64 k = left; k < kLanes; k++) scores[k] = -1e30f;
       store(s.weights + g * s.room + at + j, scores);
     }
@@ -166,17 +172,9 @@ inline void soften(float* weights, u64 n) {
   for (u64 j = 0; j < n; j += kLanes) store(weights + j, load(weights + j) * share);
 }
 
-template <class T>
-inline void add_span(const Single& s, const Run& run, const T* values, u64 n, u64 at) {
-  for (u64 j = 0; j < n; j += kValueRows)
-    for (u64 g = 0; g < run.group; g++)
-      add_values(s.sums + g * run.columns, s.weights + g * s.room + at + j, values + j * run.size,
-                 n - j < kValueRows ? n - j : kValueRows, run.size);
-}
-
 // Row `i` of a run against all that lies before it. `out` is its row of outputs.
-template <class T>
-inline void attend_single(const SlotAttention& job, const Run& run, u64 i, T* out, float* scratch) {
+template <class Products, class T>
+inline void attend_single_by(const SlotAttention& job, const Run& run, u64 i, T* out, float* scratch) {
   const u64 prefix = job.prefix_len, own = run.own + i + 1, at = round_up(prefix, kLanes);
   Single s{};
   s.n_keys = at + round_up(own, kLanes), s.room = round_up(s.n_keys, kColumns);
@@ -187,18 +185,31 @@ inline void attend_single(const SlotAttention& job, const Run& run, u64 i, T* ou
       float* query = s.query + g * run.columns;
       read_turned(query, qkv_head<T>(job, run.token + i, kv * run.group + g), job.q_norm, job, run.token + i);
       for (u64 d = 0; d < run.size; d++) query[d] *= job.scale;
+      Products::pack(query, run.size);
     }
     const u64 next_slot = kv + 1 < job.kv_heads ? run.slot : run.next_slot, next_head = (kv + 1) % job.kv_heads;
     const Next<T> next{cache_rows<T>(job, 0, next_slot, next_head), cache_rows<T>(job, 1, next_slot, next_head)};
-    score_span<T>(s, run, keys.prefix, prefix, 0, nullptr);
-    score_span<T>(s, run, keys.own, own, at, &next);
-    for (u64 g = 0; g < run.group; g++) soften(s.weights + g * s.room, s.n_keys);
+    score_span<Products, T>(s, run, keys.prefix, prefix, 0, nullptr);
+    score_span<Products, T>(s, run, keys.own, own, at, &next);
+    for (u64 g = 0; g < run.group; g++) {
+      soften(s.weights + g * s.room, s.n_keys);
+      Products::pack(s.weights + g * s.room, s.n_keys);
+    }
     __builtin_memset(s.sums, 0, run.group * run.columns * sizeof(float));
-    add_span(s, run, values.prefix, prefix, 0);
-    add_span(s, run, values.own, own, at);
+    Products::add(run.group, s.sums, run.columns, s.weights, s.room, 0, values.prefix, prefix, run.size);
+    Products::add(run.group, s.sums, run.columns, s.weights, s.room, at, values.own, own, run.size);
     for (u64 g = 0; g < run.group; g++)
       write_row(out + (kv * run.group + g) * run.size, s.sums + g * run.columns, job.head_dim);
   }
+}
+
+template <class T>
+inline void attend_single(const SlotAttention& job, const Run& run, u64 i, T* out, float* scratch) {
+#ifdef FASTQPS_AVX512_BF16
+  if constexpr (sizeof(T) == sizeof(u16))
+    if (run.size % kDotColumns == 0) return attend_single_by<InDots>(job, run, i, out, scratch);
+#endif
+  attend_single_by<InFloats<T>>(job, run, i, out, scratch);
 }
 
 // Attention of the rows of a prompt, in tiles as in cpu_attention_kernel.h: lanes are queries.

@@ -95,6 +95,7 @@ std::string body(fuzz::Random& random) {
       R"({"query":"q","texts":["a",""],"return_text":true})",
       R"({"model":"","query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})",
       R"({"input":["a","b"],"encoding_format":"base64","timeout":1})",
+      R"({"input":"a","embedding_type":"ubinary","task":"separation","late_chunking":false,"output_dimension":3})",
       R"({"texts":["a","b"],"embedding_types":["int8"],"input_type":"search_query","truncate":"END"})",
       R"({"input":["a",[7]],"task":"embed","truncate_prompt_tokens":-1,"use_activation":true,"request_id":"\n"})",
       R"({"queries":["p","q"],"documents":["a","b"],"use_activation":false})",
@@ -111,7 +112,7 @@ std::string body(fuzz::Random& random) {
 
 struct Readers {
   test::World embeds, classifies, finds;
-  EmbeddingsReader embeddings{kItemsMax};
+  EmbeddingsReader embeddings{*embeds.routes, kItemsMax};
   CompletionsReader completions{kItemsMax};
   std::unique_ptr<EmbedJsonReader> embed;
   std::unique_ptr<SimilarityReader> similarity;
@@ -125,6 +126,7 @@ struct Readers {
   std::unique_ptr<OllamaEmbedReader> ollama;
   std::unique_ptr<InstancesReader> embed_instances;
   InstancesReader predict_instances{predict, kItemsMax};
+  EitherReader either{"documents", {documents, {kDocumentsWriter, kRerank}}, {rerank, {kRerankJsonWriter, kTeiRerank}}};
   std::vector<RequestReader*> all;
 
   Readers() {
@@ -135,9 +137,9 @@ struct Readers {
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
     ollama = std::make_unique<OllamaEmbedReader>(*embeds.routes, kItemsMax);
     embed_instances = std::make_unique<InstancesReader>(*embed, kItemsMax);
-    all = {&embeddings, &completions, embed.get(),  similarity.get(),      &predict,           &rerank,
-           &documents,  texts.get(),  ollama.get(), embed_instances.get(), &predict_instances, &labels,
-           &pooling,    &score,       &entities};
+    all = {&embeddings, &completions, embed.get(),           similarity.get(),   &predict, &rerank,  &documents,
+           texts.get(), ollama.get(), embed_instances.get(), &predict_instances, &labels,  &pooling, &score,
+           &entities,   &either};
   }
 };
 

@@ -60,7 +60,8 @@ TEST(base64_is_padded) {
 }
 
 TEST(every_form_of_input) {
-  EmbeddingsReader reader(kItemsMax);
+  World w;
+  EmbeddingsReader reader(*w.routes, kItemsMax);
   CHECK_EQ(error_of(reader, R"({"model":"m","input":"a\u00fc\n"})"), "");
   CHECK_EQ(reader.items(), 1u);
   CHECK_EQ(item_of(reader).text, "aü\n");
@@ -78,7 +79,8 @@ TEST(every_form_of_input) {
 }
 
 TEST(options_of_embeddings) {
-  EmbeddingsReader reader(kItemsMax);
+  World w;
+  EmbeddingsReader reader(*w.routes, kItemsMax);
   CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":64,"encoding_format":"base64","user":"u","normalize":false,
                                "truncate":true,"priority":"high","timeout":1.5,"tenant":"acme","group":"run 7"})"),
            "");
@@ -95,8 +97,39 @@ TEST(options_of_embeddings) {
   CHECK_EQ(reader.context(), "f@");
 }
 
+TEST(embeddings_by_fields_of_jina_and_voyage) {
+  World w;
+  w.routes->setup(0).card.prompts = {{"Query", "q: "}, {"retrieval.passage", "p: "}};
+  EmbeddingsReader reader(*w.routes, kItemsMax);
+  const struct {
+    const char* fields;
+    std::string_view prompt, context;
+    DType dtype;
+  } cases[] = {
+      {R"("task":"retrieval.query","embedding_type":"float","late_chunking":false)", "Query", "f@", DType::kFloat32},
+      {R"("task":"retrieval.passage","embedding_type":"ubinary")", "retrieval.passage", "f@", DType::kUbinary},
+      {R"("input_type":"query","task":null)", "Query", "f@", DType::kUnspecified},
+      {R"("task":"separation","embedding_type":"base64")", "", "b@", DType::kUnspecified},
+      {R"("input_type":"query","output_dtype":"int8","encoding_format":"base64")", "Query", "b@", DType::kInt8},
+      {R"("input_type":"document","task":null,"prompt_name":"own","encoding_format":null)", "own", "f@",
+       DType::kUnspecified},
+      {R"("input_type":null,"task":null,"embedding_type":null,"late_chunking":null,"output_dtype":null)", "", "f@",
+       DType::kUnspecified},
+  };
+  for (const auto& each : cases) {
+    CHECK_EQ(error_of(reader, std::string(R"({"input":"a",)") + each.fields + "}"), "");
+    CHECK_EQ(item_of(reader).prompt_name, each.prompt);
+    CHECK_EQ(reader.context(), each.context);
+    CHECK_EQ(item_of(reader).output.dtype, i32(each.dtype));
+  }
+  CHECK_EQ(error_of(reader, R"({"input":"a","normalized":true,"truncation":false,"output_dimension":3})"), "");
+  const RequestView view = item_of(reader);
+  CHECK(view.output.normalize == true && view.truncation.asked == false && view.output.dimensions == 3);
+}
+
 TEST(wrong_embeddings) {
-  EmbeddingsReader reader(kItemsMax);
+  World w;
+  EmbeddingsReader reader(*w.routes, kItemsMax);
   const Wrong cases[] = {
       {"", ": the body is not valid JSON: Empty: no JSON found"},
       {"[]", ": the body must be a JSON object"},
@@ -117,6 +150,15 @@ TEST(wrong_embeddings) {
       {R"({"input":"a","model":1})", "model: must be a string"},
       {R"({"input":"a","priority":"urgent"})", "priority: must be low, normal or high"},
       {R"({"input":"a","tenant":7})", "tenant: must be a string"},
+      {R"({"input":"a","late_chunking":true})",
+       "late_chunking: can only be false here: each text is embedded by itself"},
+      {R"({"input":"a","embedding_type":["float","int8"]})",
+       "embedding_type: must be float, base64, int8, uint8, binary or ubinary"},
+      {R"({"input":"a","task":"nl2code"})",
+       "task: must be retrieval.query, retrieval.passage, text-matching, classification or separation"},
+      {R"({"input":"a","input_type":1})", "input_type: must be query or document"},
+      {R"({"input":"a","output_dimension":0})", "output_dimension: is 0, must be at least 1"},
+      {R"({"input":"a","truncation":"END"})", "truncation: must be a bool"},
       {R"({"input":"a","timeout":0})", "timeout: must be a number of seconds above 0, at most a year"},
   };
   check_wrong(reader, cases);
@@ -126,7 +168,8 @@ TEST(wrong_embeddings) {
 }
 
 TEST(byte_order_marks) {
-  EmbeddingsReader reader(kItemsMax);
+  World w;
+  EmbeddingsReader reader(*w.routes, kItemsMax);
   const std::string body = R"({"input":"a"})", mark_of_utf8 = "\xef\xbb\xbf";
   CHECK_EQ(error_of(reader, mark_of_utf8 + body), "");
   CHECK_EQ(item_of(reader).text, "a");
@@ -137,7 +180,8 @@ TEST(byte_order_marks) {
 }
 
 TEST(damaged_bodies_are_read_or_refused) {
-  EmbeddingsReader embeddings(kItemsMax);
+  World w;
+  EmbeddingsReader embeddings(*w.routes, kItemsMax);
   damage(embeddings, R"({"model":"m","input":["a\u00fc\ud83d\ude00",""],"encoding_format":"base64","dimensions":64})");
   damage(embeddings, R"({"input":[[1,22],[3]],"normalize":false,"timeout":1.5e0,"priority":"low"})");
   CompletionsReader completions(kItemsMax);
@@ -215,6 +259,8 @@ TEST(wrong_completions) {
        "stop: has more than 16 strings"},
       {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
       {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
+      {R"({"prompt":"a","stream_options":{"continuous_usage_stats":1}})",
+       "stream_options.continuous_usage_stats: must be a bool"},
       {R"({"prompt":"a","logprobs":5})", "logprobs: 5, at most 1: those of the chosen tokens"},
       {R"({"prompt":"a","seed":18446744073709551616})", "seed: a number beyond 64 bits"},
       {R"({"temperature":1e400,"prompt":"a"})", "temperature: a number beyond 64 bits"},
@@ -253,6 +299,23 @@ TEST(answers_with_completions) {
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\ndata: [DONE]\n\n");
+  CHECK_EQ(chunk_of(writer, {R"(c@"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
+           R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
+           R"("index":0,"logprobs":null,"finish_reason":null}],)"
+           R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
+           "\n\n");
+}
+
+TEST(which_events_have_the_usage) {
+  CompletionsReader reader(kItemsMax);
+  const std::pair<const char*, char> cases[] = {{R"({"continuous_usage_stats":true,"include_usage":true})", 'c'},
+                                                {R"({"continuous_usage_stats":false,"include_usage":true})", 'u'},
+                                                {R"({"continuous_usage_stats":true})", '-'},
+                                                {"{}", '-'}};
+  for (const auto& [options, flag] : cases) {
+    CHECK_EQ(error_of(reader, R"({"prompt":"a","stream":true,"stream_options":)" + std::string(options) + "}"), "");
+    CHECK_EQ(reader.context()[0], flag);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // TEI's requests and answers over HTTP against literal texts.
+#include "protocols/rerank/rerank.h"
 #include "protocols/tei/http.h"
+#include "protocols/tei/instances.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;
@@ -35,6 +37,26 @@ ResponseView scores_of_labels(std::span<const LabelView> labels) {
   view.labels = labels;
   return view;
 }
+
+// Counts how often it reads a timeout.
+class CountingReader final : public TeiJsonReader {
+ public:
+  explicit CountingReader(ModelRoutes& routes) : TeiJsonReader(routes, kItemsMax) {}
+
+  u32 items() const override { return 1; }
+  FieldError item(u32, RequestView& view) override { return view = options_.base, FieldError{}; }
+
+  u32 timeouts = 0;
+
+ private:
+  void clear() override {}
+  std::optional<FieldError> read_own(std::string_view, const JsonValue&, ReasonText&) override { return {}; }
+  FieldError check(const CallInfo&, ReasonText&) override { return {}; }
+  FieldError read_option(std::string_view name, const JsonValue& value) override {
+    timeouts += name == "timeout";
+    return TeiJsonReader::read_option(name, value);
+  }
+};
 
 }  // namespace
 
@@ -130,6 +152,19 @@ TEST(similarity_reads_one_source_and_sentences) {
   check_wrong(reader, cases);
 }
 
+TEST(parameters_of_instances_are_read_once_for_all) {
+  TaskWorld w(Task::kEmbed, 4);
+  CountingReader one(*w.routes);
+  InstancesReader reader(one, kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"instances":["a",{"timeout":2},"b"],"parameters":{"timeout":1}})"), "");
+  CHECK_EQ(one.timeouts, 2u);  // one of them is the second instance's own
+  const u64 expected[] = {1'000'000, 2'000'000, 1'000'000};
+  for (u32 i = 0; i < reader.items(); i++) CHECK_EQ(item_of(reader, i).timeout_us, expected[i]);
+  CHECK_EQ(one.timeouts, 3u);
+  CHECK_EQ(error_of(reader, R"({"instances":["a"]})"), "");
+  CHECK_EQ(item_of(reader).timeout_us, 0u);
+}
+
 TEST(every_form_of_inputs_to_predict) {
   TaskWorld w(Task::kClassify, 3);
   PredictJsonReader reader(*w.routes, kItemsMax);
@@ -205,6 +240,15 @@ TEST(answers_with_entities) {
                                        R"({"entity":"LOC","score":1,"word":"5","start":5,"end":6}],[]])");
 }
 
+TEST(entities_that_overlap_have_room) {
+  const std::vector<EntityView> found(40, {"PER", 1, 0, 400});
+  const ResponseView item{.output = Output::kEntities, .entities = found};
+  const std::string text(400, 'a');
+  std::string context(EntitiesHead{}.bytes());
+  RankContext::append(context, true, std::vector<std::string_view>{text});
+  CHECK(answered(kEntitiesWriter, {context, "m@1"}, {&item, 1}).size() > found.size() * text.size());
+}
+
 TEST(rerank_reads_a_query_and_texts) {
   TaskWorld w(Task::kClassify, 1);
   RerankJsonReader reader(*w.routes, kItemsMax);
@@ -223,12 +267,36 @@ TEST(rerank_reads_a_query_and_texts) {
       {R"({"query":"q","texts":[]})", "texts: 0 texts, at least 1"},
       {R"({"query":"q","texts":"a"})", "texts: must be an array of strings"},
       {R"({"query":"q","texts":["a","b","c","d","e"]})", "texts: more than 4 texts, which is the most"},
-      {R"({"query":"q","documents":["a"]})", "documents: this route takes texts; POST /v1/rerank takes documents"},
   };
   check_wrong(reader, cases);
   w.segment.route(0).dimensions = 3;
   CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a"]})"),
            ": the model '' is not a re-ranker model: it has 3 labels, and a re-ranker has 1");
+}
+
+TEST(a_body_is_of_the_format_that_its_fields_are_of) {
+  TaskWorld w(Task::kClassify, 1);
+  RerankJsonReader texts(*w.routes, kItemsMax);
+  DocumentsReader documents(*w.routes, kItemsMax);
+  InstancesReader instances(texts, kItemsMax);
+  const JsonFormat by_texts{texts, {kRerankJsonWriter, kTeiRerank}};
+  EitherReader inner("documents", {documents, {kDocumentsWriter, kRerank}}, by_texts);
+  const InstancesWriter predictions(kRerankJsonWriter);
+  EitherReader reader("instances", {instances, {predictions, kOther}}, {inner, by_texts.answering});
+  const std::pair<const char*, const AnswerWriter*> cases[] = {
+      {R"({"query":"q","texts":["a","b"]})", &kRerankJsonWriter},
+      {R"({"query":"q","documents":["a","b"]})", &kDocumentsWriter},
+      {R"({"instances":[{"query":"q","texts":["a"]},{"query":"q","texts":["b"]}]})", &predictions},
+      {R"({"query":"q","texts":["a","b"],"documents":null,"instances":null})", &kRerankJsonWriter},
+  };
+  for (const auto& [body, writer] : cases) {
+    CHECK_EQ(error_of(reader, body), "");
+    CHECK(&reader.answering()->writer == writer);
+    CHECK_EQ(reader.items(), 2u);
+    CHECK_EQ(item_of(reader, 1).pair_second, "b");
+  }
+  CHECK_EQ(error_of(reader, R"({"query":"q","documents":["a"],"texts":["a"]})"),
+           ": 'texts' is not a field of this request");
 }
 
 TEST(damaged_bodies_are_read_or_refused) {

@@ -1,5 +1,6 @@
 // What one connection can take of a door's time and memory, and what it leaves to the others.
 #include <memory>
+#include <optional>
 
 #include "core/waiting.h"
 #include "service/tables/tokenizers.h"
@@ -18,6 +19,24 @@ const Fields kDeflate = {{"grpc-encoding", "deflate"}};
 const Limits kShortSlices = {.turn_work_ns = test::kPatienceNs, .connection_work_ns = 1};
 
 std::string bomb(size_t bytes) { return framed(deflated(std::string(bytes, 'a')), 1); }
+
+// Of a message that is read again it finds one item alone, as a reader whose items depend on the model can.
+class ShrinkingReader final : public service::RequestReader {
+ public:
+  FieldError read(std::span<const u8> message, const CallInfo& info, ReasonText& reason) override {
+    reads++;
+    return native_.read(message, info, reason);
+  }
+  u32 items() const override { return reads > 1 ? 1 : native_.items(); }
+  FieldError item(u32 index, RequestView& view) override {
+    CHECK(index < items());
+    return native_.item(index, view);
+  }
+  u32 reads = 0;
+
+ private:
+  service::NativeReader native_{1024};
+};
 
 }  // namespace
 
@@ -342,4 +361,25 @@ TEST(a_large_batch_does_not_keep_the_loop) {
   test.finish_all();
   test.client->run();
   CHECK_EQ(test.client->answers[stream].code(), std::string("0"));
+}
+
+TEST(a_large_batch_that_has_other_items_when_it_is_read_again_is_refused) {
+  ShrinkingReader reader;
+  const service::NativeWriter writer{true};
+  std::optional<service::ItemsMethod> method;  // it outlives the loop
+  Generating test(Generating::usual(1024), kShortSlices);
+  method.emplace(test.service.items_path(), reader, service::Answering{writer, kPredictBatch});
+  CHECK(test.door.grpc.methods.add(
+      {"/test.Service/Shrinks", MethodKind::kUnary, &*method, MethodRole::kService, kPredictBatch}));
+  test.world.segment.route(kGeneratorRoute).max_queue_items = 1024;
+  const std::string batch = framed(batch_of(300, {.ids = std::vector<u32>(8, 5)}));
+  const i32 stream = test.client->call("/test.Service/Shrinks", batch);
+  test.client->send(test.client->output());
+  for (u32 turns = 0; reader.reads < 2 && turns < 200; turns++) test.door.turn();
+  CHECK_EQ(reader.reads, 2u);
+  test.finish_all();
+  test.client->run();
+  const std::vector<Chunk> items = batch_items(test.answer(stream).data);
+  CHECK_EQ(items.size(), size_t(300));
+  CHECK(items.front().code == 0 && items.back().code == i32(StatusCode::kUnavailable));
 }

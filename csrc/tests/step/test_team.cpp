@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -97,6 +99,35 @@ TEST(threads_that_sleep_are_woken) {
   Team::set_cores(0);
 }
 
+TEST(no_team_spins_while_all_of_them_have_more_threads_than_cores) {
+  Team::set_cores(3);
+  const Team first(2);
+  CHECK(first.spins());
+  {
+    const Team second(2);
+    CHECK(!first.spins() && !second.spins());
+  }
+  CHECK(first.spins());
+  Team::set_cores(0);
+}
+
+// More than a team has, too: where the system starts fewer threads, it does so each time.
+TEST(a_scope_keeps_a_team_of_fewer_threads_than_are_wanted) {
+  const auto threads_of_process = [] {
+    std::set<std::string> ids;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ids.insert(entry.path());
+    return ids;
+  };
+  std::thread([&] {
+    for (u32 wanted : {2u, 1000u}) {
+      { const Team::Scope scope(wanted); }
+      const std::set<std::string> before = threads_of_process();
+      { const Team::Scope scope(wanted); }
+      CHECK(threads_of_process() == before);
+    }
+  }).join();
+}
+
 #ifndef __SANITIZE_THREAD__  // it starts no threads in a child
 TEST(a_scope_keeps_its_team_and_a_child_process_has_its_own) {
   std::thread([] {
@@ -106,10 +137,12 @@ TEST(a_scope_keeps_its_team_and_a_child_process_has_its_own) {
     }
     const pid_t child = fork();
     if (!child) {
+      std::thread other([] {});  // it may have the handle that a thread of the old team had
       {
         const Team::Scope scope(2);
         run_works(2, 50, 2);
       }
+      other.join();
       _exit(0);
     }
     int status = 1;

@@ -9,6 +9,8 @@ from fastqps.frontdoor.openapi import cohere, ollama, open_inference, openai, re
 from fastqps.frontdoor.openapi.schemas import STRING, Json, content, fields, operation
 from fastqps.version import __version__
 
+Route = tuple[str, str]  # verb and pattern
+
 PATH, PAGE_PATH, METRICS_PATH, VERSION_PATH = "/openapi.json", "/docs", "/metrics", "/version"
 HEALTH_PATHS = ("/health", "/ping", "/")
 _HEALTH = {
@@ -40,18 +42,19 @@ _PROTOCOLS = {
 }
 
 
-def document(routes: Sequence[tuple[str, str]], aliases: Mapping[str, str] = {}) -> Json:
-    """The document of these routes: verb and pattern of each. Raises ``KeyError`` for one that nothing describes.
+def document(routes: Sequence[Route], aliases: Mapping[Route, Route] = {}) -> Json:
+    """The document of these routes. Raises ``KeyError`` for one that nothing describes.
 
-    ``aliases``: patterns that are described as another one is, unless they are described themselves.
+    ``aliases``: routes that are described as another one is, unless they are described themselves.
     """
     found = {route: {**row, "tags": [tag]} for tag, rows in _PROTOCOLS.items() for route, row in rows.items()}
     paths: dict[str, Json] = {}
-    for verb, pattern in routes:
+    for route in routes:
+        verb, pattern = route
         parameters = [
             {"name": name, "in": "path", "required": True, "schema": STRING} for name in re.findall(r"{(\w+)}", pattern)
         ]
-        described = found.get((verb, pattern)) or found[verb, aliases.get(pattern, pattern)]
+        described = found.get(route) or found[aliases.get(route, route)]
         paths.setdefault(pattern, {})[verb.lower()] = (
             {**described, "parameters": parameters} if parameters else described
         )

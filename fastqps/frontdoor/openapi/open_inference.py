@@ -119,7 +119,7 @@ OPERATIONS: dict[tuple[str, str], Json] = {
         refusals={400: REFUSALS[400]},
     ),
     **{
-        route: operation("501: not served", {}, ERROR, refusals={501: "The message says why."})
+        route: operation("501: not served", None, ERROR, refusals={501: "The message says why."})
         for routes in UNSERVED.values()
         for route in routes
     },

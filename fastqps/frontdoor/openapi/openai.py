@@ -44,6 +44,13 @@ _EMBEDDINGS = only(
     dimensions=optional(ONE_OR_MORE),
     output_dtype={"enum": ["float", "int8", "uint8", "binary", "ubinary"]},
     normalize=optional(BOOL),
+    embedding_type={"enum": ["float", "base64", "int8", "uint8", "binary", "ubinary", None]},
+    task={"enum": ["retrieval.query", "retrieval.passage", "text-matching", "classification", "separation", None]},
+    normalized=optional(BOOL),
+    late_chunking={"enum": [False, None]},
+    input_type={"enum": ["query", "document", None]},
+    truncation=optional(BOOL),
+    output_dimension=optional(ONE_OR_MORE),
     **_OPTIONS,
 )
 _EMBEDDING = fields(
@@ -62,7 +69,7 @@ _COMPLETIONS = only(
     **GENERATE_OPTIONS,
     logprobs=optional({"enum": [0, 1]}),
     stream=optional(BOOL),
-    stream_options=optional(only(include_usage=BOOL, include_obfuscation=BOOL)),
+    stream_options=optional(only(include_usage=BOOL, continuous_usage_stats=BOOL, include_obfuscation=BOOL)),
     n={"enum": [1, None]},
     best_of={"enum": [1, None]},
     echo={"enum": [False, None]},

@@ -19,7 +19,7 @@ from fastqps.frontdoor.openapi.schemas import (
 )
 
 ERROR = fields("message detail", message=STRING, detail=STRING)
-_REQUEST = only(
+REQUEST = only(
     "query documents",
     model=optional(STRING),
     query={"type": "string", "minLength": 1},
@@ -33,7 +33,7 @@ _REQUEST = only(
     **CALL_OPTIONS,
 )
 _RESULT = fields("index relevance_score", index=COUNT, relevance_score=NUMBER, document=fields("text", text=STRING))
-_ANSWER = fields(
+ANSWER = fields(
     "id model results usage meta",
     id=STRING,
     model=STRING,
@@ -45,7 +45,7 @@ _EXAMPLE = {"query": "What is food?", "documents": ["A meal.", {"text": "A stone
 
 OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", path): operation(
-        "Sort documents by what they say to a query", _ANSWER, ERROR, request=_REQUEST, example=_EXAMPLE
+        "Sort documents by what they say to a query", ANSWER, ERROR, request=REQUEST, example=_EXAMPLE
     )
     for path in ("/v1/rerank", "/v2/rerank")
 }

@@ -88,7 +88,7 @@ def content(schema: Json, kind: str = "application/json") -> Json:
 
 def operation(
     summary: str,
-    answer: Json,
+    answer: Json | None,
     error: Json,
     *,
     request: Json | None = None,
@@ -96,17 +96,19 @@ def operation(
     refusals: dict[int, str] | None = None,
     streamed: bool = False,
 ) -> Json:
-    """What a route does: the schemas of its request, of its response and of its errors."""
+    """What a route does: the schemas of its request, of its response (None: there is none) and of its errors."""
     found: Json = {"summary": summary}
     if request is not None:
         body: Json = content(request)
         if example is not None:
             body["application/json"]["example"] = example
         found["requestBody"] = {"required": True, "content": body}
-    answers = content(answer)
-    if streamed:
-        answers["text/event-stream"] = {"schema": STRING}
-    found["responses"] = {"200": {"description": "The answer.", "content": answers}}
+    found["responses"] = {}
+    if answer is not None:
+        answers = content(answer)
+        if streamed:
+            answers["text/event-stream"] = {"schema": STRING}
+        found["responses"]["200"] = {"description": "The answer.", "content": answers}
     for status, why in (REFUSALS if refusals is None else refusals).items():
         found["responses"][str(status)] = {"description": why, "content": content(error)}
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastqps.frontdoor.openapi import rerank
 from fastqps.frontdoor.openapi.schemas import (
     BOOL,
     CALL_OPTIONS,
@@ -52,7 +53,7 @@ _SIMILARITY = fields(
 )
 _PAIR = array(STRING, minItems=1, maxItems=2)
 _PREDICT = fields("inputs", inputs={"anyOf": [STRING, _PAIR, items(_PAIR)]}, raw_scores=optional(BOOL), **_OPTIONS)
-_RERANK = fields(
+_TEXTS = fields(
     "query texts",
     query=STRING,
     texts=items(STRING),
@@ -60,6 +61,7 @@ _RERANK = fields(
     return_text=optional(BOOL),
     **_OPTIONS,
 )
+_RERANK = {"anyOf": [_TEXTS, rerank.REQUEST]}
 _ENTITIES = fields(
     "inputs",
     inputs={"anyOf": [STRING, items(STRING)]},
@@ -71,8 +73,10 @@ _SPARSE = array(array(fields("index value", index=COUNT, value=NUMBER)))
 _LABELS = array(fields("score label", score=NUMBER, label=STRING))
 _PREDICTED = {"anyOf": [_LABELS, array(_LABELS)]}
 _PLACE = {"score": NUMBER, "word": STRING, "start": COUNT, "end": COUNT}
-_FOUND = array(fields(" ".join(_PLACE), entity_group=STRING, entity=STRING, **_PLACE))
+_PLACES = array(fields(" ".join(_PLACE), entity_group=STRING, entity=STRING, **_PLACE))
+_FOUND = {"anyOf": [_PLACES, array(_PLACES)]}
 _RANKS = array(fields("index score", index=COUNT, score=NUMBER, text=STRING))
+_RANKED = {"anyOf": [_RANKS, rerank.ANSWER]}
 _TOKEN = fields("id text special", id=COUNT, text=STRING, special=BOOL, start=optional(COUNT), stop=optional(COUNT))
 _INFO = fields(
     "model_id model_type max_input_length max_client_batch_size version",
@@ -101,16 +105,16 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", "/predict"): _post("Classify texts or pairs", _PREDICTED, _PREDICT, inputs=[["a text", "another"]]),
     ("POST", "/entities"): _post(
         "Find entities in texts, as Hugging Face's API for token classification",
-        {"anyOf": [_FOUND, array(_FOUND)]},
+        _FOUND,
         _ENTITIES,
         inputs="Ada Lovelace lived in London",
     ),
     ("POST", "/rerank"): _post(
-        "Sort texts by what they say to a query", _RANKS, _RERANK, query="food", texts=["a meal"], return_text=True
+        "Sort texts by what they say to a query", _RANKED, _RERANK, query="food", texts=["a meal"], return_text=True
     ),
     ("POST", "/"): _post(
         "What the default model can do",
-        {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _FOUND, _RANKS, array({"type": ["number", "null"]})]},
+        {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _FOUND, _RANKED, array({"type": ["number", "null"]})]},
         {"anyOf": [_EMBED, _SIMILARITY, _PREDICT, _ENTITIES, _RERANK]},
         inputs="a text",
     ),
@@ -135,8 +139,8 @@ OPERATIONS: dict[tuple[str, str], Json] = {
 }
 OPERATIONS["POST", "/invocations"] = OPERATIONS["POST", "/"]
 VERTEX_PATH = "/vertex"
-_OF_ANY = {"anyOf": [_EMBED, _PREDICT, _RERANK, STRING, TOKEN_IDS, items({})]}
-_ANSWERS = {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _RANKS]}
+_OF_ANY = {"anyOf": [_EMBED, _PREDICT, _ENTITIES, _TEXTS, STRING, TOKEN_IDS, items({})]}
+_ANSWERS = {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _FOUND, _RANKS]}
 OPERATIONS["POST", VERTEX_PATH] = _post(
     "What the default model can do, in the form of Vertex AI",
     fields("predictions", predictions=array(_ANSWERS)),

@@ -22,7 +22,7 @@ _UNPICKLED = (
 )
 _ENTRIES_MAX = 10_000  # of a folder that are looked at
 # Names that Ollama has for repositories of the hub.
-ELSEWHERE = {
+_ELSEWHERE = {
     "all-minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "bge-m3": "BAAI/bge-m3",
     "embeddinggemma": "google/embeddinggemma-300m",
@@ -32,20 +32,27 @@ ELSEWHERE = {
 }
 
 
-def about_path(path: Path, known: Iterable[str]) -> str:
-    """``path`` holds no checkpoint: what it is, and what to write instead. ``known``: names that need no folder."""
+def about_path(given: str, known: Iterable[str]) -> str:
+    """The path ``given`` holds no checkpoint: what it is, and what to write instead. ``known``: names that need no
+    folder."""
+    path = Path(given).expanduser()
     if path.is_dir():
         return _about_folder(path)
     if path.suffix == ".gguf":
         return f"{path} is llama.cpp's, which is not read: serve OWNER/NAME, the checkpoint that it was made from"
     if path.exists():
         return f"{path} is a file: name its folder, {path.parent}"
-    text, known = str(path), sorted(known)
+    known = sorted(known)
     beside = [str(each) for each in _entries(path.parent) if each.is_dir()]
-    near = difflib.get_close_matches(text, [*known, *beside], 1)
+    near = difflib.get_close_matches(given.removeprefix("./"), [*known, *beside], 1)
     names = f"a known name ({', '.join(known)})" + (f"; did you mean {near[0]!r}?" if near else "")
-    there = ELSEWHERE.get(text.removesuffix(":latest")) or f"OWNER/{text}" if "/" not in text else "OWNER/NAME"
-    return f"no model {text!r}: neither a directory with a checkpoint nor {names}; {there} downloads one of the hub"
+    there = on_hub(given) or f"OWNER/{given}" if "/" not in given else "OWNER/NAME"
+    return f"no model {given!r}: neither a directory with a checkpoint nor {names}; {there} downloads one of the hub"
+
+
+def on_hub(name: str) -> str | None:
+    """The repository of a model that Ollama has under this name, if it is a known one."""
+    return _ELSEWHERE.get(name.removesuffix(":latest"))
 
 
 def about_weights(folder: Path) -> str:

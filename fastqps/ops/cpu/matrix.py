@@ -41,7 +41,7 @@ class CpuMatrix:
         tape: Tape,
         exact: bool = False,
     ) -> None:
-        matrix = plain(weight).float().contiguous()
+        matrix = plain(weight).to(torch.float32 if int8 else dtype).contiguous()
         bias = None if bias is None else bias.float().contiguous()
         self._outputs, inputs = matrix.shape
         self._exact = plain(weight).to(dtype).contiguous() if exact else None

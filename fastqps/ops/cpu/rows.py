@@ -6,7 +6,6 @@ import torch
 
 from fastqps.kernels.results import Activation
 from fastqps.kernels.torch_ops.rows import quantise_rows
-from fastqps.ops import rows
 from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.fp8 import E4M3
 from fastqps.ops.interface import Reader, Rows
@@ -26,10 +25,7 @@ def gate_halves(tape: Tape, both: torch.Tensor, kind: Activation) -> torch.Tenso
     """The activation of the first half of each row, times the second half."""
     inner = both.shape[1] // 2
     out = tape.beside(both, inner)
-    if kind == "silu":
-        tape.program.gated_silu(address(out), address(both), is_bf16(both), tape.count(both), inner)
-    else:
-        tape.call_torch("gated activations", lambda both: [rows.gate_halves(both, kind)], [out], both)
+    tape.program.gate(address(out), address(both), is_bf16(both), tape.count(both), inner, kind)
     return out
 
 

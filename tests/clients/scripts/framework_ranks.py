@@ -41,6 +41,7 @@ answer(
     litellm_cohere=lite("cohere", URL),
     litellm_jina=lite("jina_ai", URL),
     litellm_vllm=lite("hosted_vllm", f"{URL}/v1"),
+    litellm_vllm_rerank=lite("hosted_vllm", f"{URL}/v1/rerank"),  # it asks /rerank
     litellm_huggingface=lite("huggingface", URL),
     # Of a document it reads infinity's form, a string; Cohere's and Jina's is an object.
     litellm_infinity=lite("infinity", f"{URL}/v1", return_documents=False),

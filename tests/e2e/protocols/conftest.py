@@ -49,5 +49,5 @@ def only_labelled(labelled: str, pooled_server: Callable[..., Server]) -> Iterat
 
 @pytest.fixture(scope="module")
 def only_ranker(ranking: str, pooled_server: Callable[..., Server]) -> Iterator[Api]:
-    routes = ("--predict-route=/v1/endpoints/1/deployedModels/2:predict", "--health-route=/is/healthy")
+    routes = [f"--{name}-route=/v1/endpoints/1/deployedModels/2:predict" for name in ("predict", "health")]
     yield from reaching(pooled_server(f"--model=ranker={ranking}", *routes, *FLAGS))

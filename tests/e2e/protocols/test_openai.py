@@ -224,7 +224,7 @@ def test_a_streamed_completion(api: Api) -> None:
     assert "".join(chunk["choices"][0]["text"] for chunk in chunks[:-1]) == expected.text
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 2) + ["stop"]
     assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["completion_tokens"] == len(expected.token_ids)
-    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert len({chunk["id"] for chunk in chunks}) == 1 and not any("usage" in chunk for chunk in chunks[:-1])
     assert api.post("/v1/embeddings", {"input": "the connection goes on"})[0] == 200
 
 
@@ -262,7 +262,16 @@ def test_a_client_of_grpc_is_told_that_a_port_is_for_http(api: Api) -> None:
 
 def test_an_encoder_has_no_completions(api: Api) -> None:
     status, found = api.post("/v1/completions", {"model": "minilm", "prompt": "a"})
-    assert status == 400 and "model: 'minilm' embeds texts" in found["error"]["message"]
+    said = "model: 'minilm' embeds texts, which is not what this method is for; these can: 'grammar'"
+    assert (status, found["error"]["message"][: len(said)]) == (400, said)
+
+
+def test_without_a_model_the_first_one_that_can_answers(api: Api) -> None:
+    for path, body, model in (
+        ("/v1/completions", {"prompt": "a", "max_tokens": 1}, "grammar"),
+        ("/v1/embeddings", {"input": "a"}, "minilm"),
+    ):
+        assert api.post.found(path, **body)["model"] == model
 
 
 def test_a_deadline_that_cannot_be_met(api: Api) -> None:

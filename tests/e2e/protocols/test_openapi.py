@@ -51,6 +51,12 @@ def test_it_has_every_route_and_no_other(served: Any) -> None:
     assert described == {*OPERATIONS, *(("GET", path) for path in others)}
 
 
+def test_what_is_not_served_has_no_answer(served: Any) -> None:
+    responses = {path: row["responses"] for path, rows in served["paths"].items() for row in rows.values()}
+    unserved = {path for path, statuses in responses.items() if "200" not in statuses}
+    assert unserved == {path for routes in open_inference.UNSERVED.values() for _, path in routes}
+
+
 def test_its_page_needs_no_network(api: Api) -> None:
     with urllib.request.urlopen(f"http://{api.server.http}{document.PAGE_PATH}", timeout=PATIENCE_S) as response:
         page = response.read().decode()
@@ -90,6 +96,7 @@ def test_examples_are_answered_as_the_document_says(api: Api, served: Any, verb:
         ("tei.Embed", "minilm", "/embed", {"inputs": "a"}),
         ("tei.Rerank", "ranker", "/rerank", {"query": "a", "texts": ["b"]}),
         ("rerank", "ranker", "/v2/rerank", {"query": "a", "documents": ["b"]}),
+        ("rerank", "ranker", "/rerank", {"query": "a", "documents": ["b"]}),
         ("classify", "labelled", "/classify", {"input": "a"}),
         ("pooling", "minilm", "/pooling", {"input": "a"}),
         ("score", "ranker", "/score", {"queries": "a", "documents": "b"}),

@@ -267,9 +267,10 @@ def test_refusals_of_ollama(api: Api, path: str, fields: dict[str, Any], status:
     assert found_status == status and message in str(found["error"]), found
 
 
-def test_options_of_cohere_and_jina(api: Api) -> None:
+@pytest.mark.parametrize("path", ["/v1/rerank", "/rerank"])
+def test_options_of_cohere_and_jina(api: Api, path: str) -> None:
     def results(**options: Any) -> list[dict[str, Any]]:
-        return list(api.post.found("/v1/rerank", query=QUERY, documents=DOCUMENTS, **options)["results"])
+        return list(api.post.found(path, query=QUERY, documents=DOCUMENTS, **options)["results"])
 
     whole = results()
     found = results(top_n=2, return_documents=True, max_tokens_per_doc=4096)
@@ -347,11 +348,10 @@ def test_parameters_and_plain_instances_of_vertex(api: Api) -> None:
     assert found["predictions"] == [api.post.found("/embed", inputs="a", dimensions=8)] * 2
 
 
-def test_the_health_route_of_a_platform(only_ranker: Api) -> None:
-    assert only_ranker.post.send("GET", "/is/healthy")[0].status == 200
-    assert {"/is/healthy", "/v1/endpoints/1/deployedModels/2:predict"} <= set(
-        only_ranker.post.get("/openapi.json")[1]["paths"]
-    )
+def test_the_health_route_of_a_platform_can_be_the_path_of_predictions(only_ranker: Api) -> None:
+    path = "/v1/endpoints/1/deployedModels/2:predict"
+    assert only_ranker.post.send("GET", path)[0].status == 200
+    assert only_ranker.post.get("/openapi.json")[1]["paths"][path].keys() == {"get", "post"}
 
 
 def test_info(api: Api, only_labelled: Api, only_ranker: Api) -> None:
@@ -458,6 +458,8 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
     "three labels": ("/rerank", {"model": "labelled", **PAIR}, 424, BACKEND,
                      "it has 3 labels, and a re-ranker has 1; of those that are served, "),
     "no ranks": ("/rerank", {"model": "minilm", **PAIR}, 424, BACKEND, "these can: 'ranker'"),
+    "documents": ("/rerank", {"query": "a", "documents": []}, 400, EMPTY, "documents: 0 documents, at least 1"),
+    "no documents": ("/rerank", {"query": "a", "documents": None}, 422, VALIDATION, "texts: must be given"),
     "instances": ("/vertex", {"inputs": "a"}, 422, VALIDATION, "instances: must be given"),
     "no array": ("/vertex", {"instances": "a"}, 422, VALIDATION, "instances: must be an array"),
     "none": ("/vertex", {"instances": []}, 400, EMPTY, "instances: an empty array"),
@@ -500,7 +502,7 @@ def test_refusals_over_http(api: Api, name: str) -> None:
     [
         (b"{", 400, "the body is not valid JSON"),
         ({"model": "none"}, 404, "model: 'none' is not served here; served: 'minilm', 'grammar',"),
-        ({"model": "minilm"}, 400, "the model 'minilm' is not a classifier model"),
+        ({"model": "minilm"}, 400, "the model 'minilm' is not a re-ranker model; of those that are served, these can"),
         ({"documents": ["b"] * 2049}, 400, "documents: more than 2048 documents, which is the most"),
         ({"documents": ["b " * 1000], "truncate": False}, 400, "documents: 1004 tokens, at most"),
     ],

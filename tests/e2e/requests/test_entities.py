@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import get_args
 
 import grpc
+import jsonschema
 import numpy as np
 import pytest
 from apis import Api, reaching
@@ -75,6 +76,10 @@ def test_entities_as_hugging_faces_api(server: Server) -> None:
     assert [(e.entity_group, e.word) for e in alone] == [(e["entity_group"], e["word"]) for e in firsts[0]]
     (vertex,) = post.found("/vertex", instances=[given[0]], parameters={"aggregation_strategy": "first"})["predictions"]
     assert vertex == [pytest.approx(each, abs=CLOSE) for each in firsts[0]]
+    described = post.get("/openapi.json")[1]["paths"]
+    for path, body in (("/entities", {"inputs": given}), ("/", {"inputs": given}), ("/vertex", {"instances": [given]})):
+        schema = described[path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+        jsonschema.validate(post.found(path, **body), schema)
     for path, body, status, said in (
         ("/entities", {"inputs": [*given, ""]}, 400, "inputs: 0 characters, at least 1 (item 21)"),
         ("/entities", {"inputs": "a", "model": "none"}, 404, "'none' is not served"),

@@ -41,12 +41,14 @@ TYPED: list[tuple[str, str, str]] = [
     ("vLLM", "serve org/bert --served-model-name a b", "serve a,b=org/bert"),
     ("vLLM", "serve org/bert --hf-token hf_SECRET -tp 2 --max-num-seqs 8", "serve org/bert --max-running 8"),
     ("vLLM", "serve org/bert -tp 2 --distributed-executor-backend ray", "serve org/bert"),
+    ("vLLM", "serve org/bert --runner pooling --pooler-config '{}' -dp 2", "serve org/bert"),
     ("vLLM", "--model org/bert --host ::1", "serve --model org/bert --host ::1"),
     ("SGLang", "--model-path org/bert --port 30000 --is-embedding", "serve org/bert --port 30000"),
     ("infinity", "v2 --model-id org/bert", "serve org/bert"),
     ("infinity", "serve v2 --model-id org/bert", "serve org/bert"),
     ("infinity", "v2 --model-id org/bert --model-id org/b --port 7997", "serve org/bert org/b --port 7997"),
     ("Triton", "--model-repository=/models", "serve NAME=/models/NAME"),
+    ("Triton", "tritonserver --model-repository=/models", "serve NAME=/models/NAME"),
     (
         "Triton",
         "--model-repository /m --grpc-port=8001 --http-port=80",
@@ -54,9 +56,13 @@ TYPED: list[tuple[str, str, str]] = [
     ),
     ("Ollama", "serve", "serve"),
     ("Ollama", "run all-minilm", f"serve {MINILM}"),
+    ("Ollama", "run all-minilm:latest 'Why is the sky blue?'", f"serve {MINILM}"),
+    ("Ollama", "run llama3.2:1b", "serve OWNER/llama3.2"),
+    ("Ollama", "run minilm", "serve minilm"),
     ("Ollama", "pull nomic-embed-text", "serve nomic-ai/nomic-embed-text-v1.5"),
     ("llama.cpp", "-m model.gguf -c 2048 --embedding", "serve --max-input-tokens 2048"),
     ("llama.cpp", "-hf org/bert-GGUF -ngl 99", "serve"),
+    ("llama.cpp", "llama-server -hf org/bert-GGUF --port 80", "serve --port 80"),
     ("llama.cpp", "-c 0 -n -1 -np -1 -to 30 --port 8080", "serve --default-timeout 30s --port 8080"),
     (
         "vLLM",
@@ -98,7 +104,7 @@ def test_first_commands(hub: FakeHub, capsys: pytest.CaptureFixture[str]) -> Non
             (line,) = capsys.readouterr().err.splitlines()
             assert line.startswith(f"fastqps: {peer}'s "), line
             assert line.partition("; try: ")[2] == f"fastqps {serves} --print-config", line
-        if not re.search("NAME|FILE", serves):
+        if not re.search("NAME|FILE|OWNER", serves):
             command = arguments if works else shlex.split(serves)
             assert main([*command, "--device=null", "--print-config"]) == 0, command
             capsys.readouterr()

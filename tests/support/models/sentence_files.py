@@ -58,8 +58,9 @@ def write_dense(path: Path, seed: int = 0, **config: Any) -> None:
     from safetensors.torch import save_file
 
     chance = torch.Generator().manual_seed(seed)
-    write(path / "config.json", {"in_features": 32, "out_features": 8, "bias": True, **config})
-    tensors = {"linear.weight": torch.randn(8, 32, generator=chance)}
+    config = {"in_features": 32, "out_features": 8, "bias": True, **config}
+    write(path / "config.json", config)
+    tensors = {"linear.weight": torch.randn(8, config["in_features"], generator=chance)}
     if config.get("bias", True):
         tensors["linear.bias"] = torch.randn(8, generator=chance)
     save_file(tensors, path / "model.safetensors")

@@ -2,6 +2,7 @@
 // matters.
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
+#include "step/cpu/cpu_activations_kernel.h"
 #include "step/cpu/products/rows_kernel.h"
 #include "step/cpu/products/words_kernel.h"
 #include "step/cpu/products/tile_kernel.h"

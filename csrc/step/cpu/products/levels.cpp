@@ -79,7 +79,9 @@ void pack(const ProductLevel& level, const Weight& shape, u8* panels, i32* start
   for (u64 o = 0; o < shape.outputs; o++) {
     const u8* row = static_cast<const u8*>(values) + o * row_bytes;
     u8* to = panels + (o / lanes * lanes * words + o % lanes) * 4;
-    for (u64 at = 0; at < row_bytes; at += 4) std::memcpy(to + at * lanes, row + at, std::min<u64>(4, row_bytes - at));
+    u64 at = 0;
+    for (; at + 4 <= row_bytes; at += 4) std::memcpy(to + at * lanes, row + at, 4);
+    if (at < row_bytes) std::memcpy(to + at * lanes, row + at, row_bytes - at);
     if (!starts) continue;
     i32 total = 0;
     for (u64 k = 0; k < row_bytes; k++) total += i8(row[k]);

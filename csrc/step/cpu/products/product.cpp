@@ -13,49 +13,38 @@ namespace fastqps::step {
 
 namespace {
 
-// To nearest, ties to even.
-u16 to_bf16(float x) {
-  if (std::isnan(x)) return 0x7fc0;
-  const u32 bits = std::bit_cast<u32>(x);
-  return u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 // The row's numbers over its largest / 127, which is returned: NaN where one is not finite.
 float quantise(i8* to, const float* row, u32 n) {
-  float largest = 0;
-  bool finite = true;
-  for (u32 k = 0; k < n; k++) largest = std::max(largest, std::abs(row[k])), finite &= std::isfinite(row[k]);
-  if (!finite) {
+  i32 most = 0;  // as integers, positive floats are ordered as they are
+  for (u32 k = 0; k < n; k++) most = std::max(most, std::bit_cast<i32>(row[k]) & 0x7fffffff);
+  const float largest = std::bit_cast<float>(most);
+  if (!std::isfinite(largest)) {
     std::fill_n(to, n, i8(0));
     return NAN;
   }
   const float by = 127.0f / std::max(largest, 1e-30f);
-  for (u32 k = 0; k < n; k++) to[k] = i8(std::nearbyint(row[k] * by));
+  constexpr float kWhole = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer, ties to even
+  for (u32 k = 0; k < n; k++) to[k] = i8(std::bit_cast<i32>(row[k] * by + kWhole) - std::bit_cast<i32>(kWhole));
   return largest / 127.0f;
 }
 
 }  // namespace
 
-Matrix::Matrix(WeightType type, const float* weight, const float* bias, u32 outputs, u32 inputs, const void* exact)
+Matrix::Matrix(WeightType type, const void* weight, const float* bias, u32 outputs, u32 inputs, const void* exact)
     : type_(type), outputs_(outputs), inputs_(inputs), exact_(exact) {
-  const u64 padded = padded_outputs(outputs), n = u64(outputs) * inputs;
+  const u64 padded = padded_outputs(outputs), row = inputs;
   if (bias) bias_.assign(bias, bias + outputs), bias_.resize(padded);
-  Weight shape = view();
+  const Weight shape = view();
   panels_.resize(panel_bytes(shape) / sizeof(Line));
-  const auto to = panels_.data()->bytes;
-  if (type == WeightType::kF32) {
+  u8* const to = panels_.data()->bytes;
+  if (type != WeightType::kInt8) {
     pack(chosen_products(), shape, to, nullptr, weight);
     return;
   }
-  if (type == WeightType::kBf16) {
-    std::vector<u16> values(n);
-    for (u64 i = 0; i < n; i++) values[i] = to_bf16(weight[i]);
-    pack(chosen_products(), shape, to, nullptr, values.data());
-    return;
-  }
   scales_.resize(padded), starts_.resize(padded);
-  std::vector<i8> values(n);
-  for (u64 o = 0; o < outputs; o++) scales_[o] = quantise(values.data() + o * inputs, weight + o * inputs, inputs);
+  std::vector<i8> values(outputs * row);
+  const auto numbers = static_cast<const float*>(weight);
+  for (u64 o = 0; o < outputs; o++) scales_[o] = quantise(values.data() + o * row, numbers + o * row, inputs);
   pack(chosen_products(), shape, to, starts_.data(), values.data());
 }
 

@@ -20,7 +20,6 @@ inline constexpr u32 kPanelOutputs = 16;         // outputs are padded to a mult
 inline constexpr u32 kPaddedBytes = 64;          // an output's weights are padded to a multiple of it
 inline constexpr u32 kInt8InputsMax = 1u << 16;  // 255 · 127 times as many still fit in an int32
 
-enum class Activation : u32 { kNone = 0, kGelu = 1, kGeluTanh = 2, kRelu = 3, kSilu = 4 };
 enum class WeightType : u32 { kInt8 = 0, kBf16 = 1, kF32 = 2 };
 inline u32 bytes_of(WeightType type) { return 1u << u32(type); }  // 1, 2 and 4
 
@@ -53,14 +52,15 @@ struct Product {
 
   u32 columns() const { return gated ? weight.outputs / 2 : weight.outputs; }
 };
-// Spread over up to `threads` threads of torch's.
+// Spread over up to `threads` threads (step/team.h).
 void multiply(const Product& job, u32 threads);
 
 // A weight packed for this machine when a model is loaded; with int8 it is quantised by output.
 class Matrix {
  public:
-  // weight [outputs, inputs]; bias [outputs], or null; exact, which stays the caller's: see Weight.
-  Matrix(WeightType type, const float* weight, const float* bias, u32 outputs, u32 inputs, const void* exact = nullptr);
+  // weight [outputs, inputs], fp32 for int8, else bf16; bias [outputs], or null; exact, which stays the caller's: see
+  // Weight.
+  Matrix(WeightType type, const void* weight, const float* bias, u32 outputs, u32 inputs, const void* exact = nullptr);
 
   Weight view() const {
     const float* const bias = bias_.empty() ? nullptr : bias_.data();
