@@ -220,7 +220,7 @@ def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
     assert len({tuple(tokens) for tokens in unseeded}) == 4
 
 
-@pytest.mark.skipif(not multiplies(torch.bfloat16), reason="oneDNN's products choose their order by the rows")
+@pytest.mark.skipif(not multiplies(), reason="oneDNN's products choose their order by the rows")
 def test_bfloat16_is_the_same_in_company(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """And as many texts as with transformers' own bf16 are those of fp32, but for a tenth."""
     rng, total, exact, theirs = random.Random(2), 0, 0, 0

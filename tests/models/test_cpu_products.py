@@ -1,4 +1,4 @@
-"""Own products of the CPU, in int8 and bf16: against plain torch."""
+"""Own products of the CPU, in int8, bf16 and fp32: against plain torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
 
 def product(x: torch.Tensor, weight: torch.Tensor, int8: bool = True) -> torch.Tensor:
     if not int8:
-        return (x.double() @ weight.bfloat16().double().T).float()
+        return (x.double() @ weight.to(x.dtype).double().T).float()
     return (rounded(x).double() @ rounded(weight).double().T).float()
 
 
@@ -42,7 +42,8 @@ def close(found: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> None:
 
 
 TYPES = pytest.mark.parametrize(
-    ("dtype", "int8"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
+    ("dtype", "int8"),
+    [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False), (torch.float32, False)],
 )
 
 
@@ -115,18 +116,23 @@ def test_a_weight_with_nan_answers_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "inputs", "int8"), [(0, 16, True), (16, (1 << 16) + 16, True), (0, 16, False), (16, 0, False)]
+    ("outputs", "inputs", "number"),
+    [(0, 16, "int8"), (16, (1 << 16) + 16, "int8"), (0, 16, "bfloat16"), (16, 0, "float32")],
 )
-def test_shapes_without_a_product(outputs: int, inputs: int, int8: bool) -> None:
+def test_shapes_without_a_product(outputs: int, inputs: int, number: str) -> None:
     with pytest.raises(ValueError, match=f"a weight of {outputs} x {inputs} has no product"):
-        _core.Matrix(0, 0, outputs, inputs, int8)
+        _core.Matrix(0, 0, outputs, inputs, number)
 
 
 def test_products_that_are_none() -> None:
-    x = torch.zeros(1, 24)  # read as bf16
-    matrix = _core.Matrix(x.data_ptr(), 0, 1, 24, False)
+    x = torch.zeros(1, 24)
+    with pytest.raises(ValueError, match="number: 'float16' is none of int8, bfloat16, float32"):
+        _core.Matrix(x.data_ptr(), 0, 1, 24, "float16")
+    matrix, wide = (_core.Matrix(x.data_ptr(), 0, 1, 24, number) for number in ("bfloat16", "float32"))
     with pytest.raises(ValueError, match="a weight of bf16 multiplies rows of bf16"):
         matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), False, 1)
+    with pytest.raises(ValueError, match="a weight of fp32 multiplies rows of fp32"):
+        wide.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1)
     with pytest.raises(ValueError, match="half of 1 gated outputs is no multiple of 16"):
         matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1, gated=True)
 

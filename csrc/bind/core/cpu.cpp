@@ -22,6 +22,8 @@ constexpr Names<step::Activation> kActivations[] = {{"none", step::Activation::k
                                                     {"gelu_tanh", step::Activation::kGeluTanh},
                                                     {"relu", step::Activation::kRelu},
                                                     {"silu", step::Activation::kSilu}};
+constexpr Names<step::WeightType> kWeightTypes[] = {
+    {"int8", step::WeightType::kInt8}, {"bfloat16", step::WeightType::kBf16}, {"float32", step::WeightType::kF32}};
 
 }  // namespace
 
@@ -31,25 +33,29 @@ void register_products(py::module_& m) {
   m.attr("INT8_INPUTS_MAX") = step::kInt8InputsMax;
   m.attr("PANEL_OUTPUTS") = step::kPanelOutputs;
   m.attr("PRODUCTS_LEVEL") = step::chosen_products().name;
-  py::class_<step::Matrix>(m, "Matrix", "A weight in int8 or bf16, and its products; csrc/step/cpu/products/product.h.")
-      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, bool int8, u64 exact) {
+  py::class_<step::Matrix>(m, "Matrix",
+                           "A weight in int8, bf16 or fp32, and its products; csrc/step/cpu/products/product.h.")
+      .def(py::init([](u64 weight, u64 bias, u32 outputs, u32 inputs, const std::string& number, u64 exact) {
+             const step::WeightType type = named("number", kWeightTypes, number);
+             const bool int8 = type == step::WeightType::kInt8;
              if (!outputs || !inputs || (int8 && inputs > step::kInt8InputsMax))
                throw py::value_error("a weight of " + std::to_string(outputs) + " x " + std::to_string(inputs) +
                                      " has no product" + (int8 ? " in int8" : ""));
              py::gil_scoped_release release;
-             return step::Matrix(int8 ? step::WeightType::kInt8 : step::WeightType::kBf16, address(weight),
-                                 address<const float>(bias), outputs, inputs, address(exact));
+             return step::Matrix(type, address(weight), address<const float>(bias), outputs, inputs, address(exact));
            }),
-           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "int8"_a, "exact"_a = 0,
-           "Packs a weight [outputs, inputs]: a float32 one quantised to int8, or a bf16 one.")
+           "weight"_a, "bias"_a, "outputs"_a, "inputs"_a, "number"_a, "exact"_a = 0,
+           "Packs a weight [outputs, inputs] of this number; int8 quantises a float32 one.")
       .def(
           "multiply",
           [](const step::Matrix& matrix, step::Program& program, u64 out, u64 x, bool bfloat16, i64 n_rows,
              const std::string& activate, bool gated, u64 residual) {
             const step::Product job{matrix.view(),    address(x),           address(out), address(residual), 0,
                                     number(bfloat16), activation(activate), gated};
-            if (!bfloat16 && job.weight.type == step::WeightType::kBf16)
-              throw py::value_error("a weight of bf16 multiplies rows of bf16");
+            const auto type = job.weight.type;
+            if (type != step::WeightType::kInt8 && bfloat16 != (type == step::WeightType::kBf16))
+              throw py::value_error(bfloat16 ? "a weight of fp32 multiplies rows of fp32"
+                                             : "a weight of bf16 multiplies rows of bf16");
             if (gated && job.weight.outputs % (2 * step::kPanelOutputs))
               throw py::value_error("half of " + std::to_string(job.weight.outputs) +
                                     " gated outputs is no multiple of " + std::to_string(step::kPanelOutputs));

@@ -1,5 +1,5 @@
-// The parts of a packed forward on the CPU, without its matrix products: those are in products/, and in fp32 torch's
-// (oneDNN).
+// The parts of a packed forward on the CPU, without its matrix products: those are in products/, or torch's
+// (oneDNN) where these are slower.
 //
 // Compiled once per instruction set (cpu_ops_*.cpp, from cpu_kernels.h) and chosen when the program runs. Everything
 // is computed in fp32; only what is read and written may be bf16. Items and rows are spread over up to `threads`

@@ -1,6 +1,6 @@
-// Products at every instruction set that this machine has: int8 sums against plain loops bit for bit, bf16 sums and
-// what follows either against double precision. It needs nothing but the C++ library, so that it runs in an emulator,
-// too.
+// Products at every instruction set that this machine has: int8 sums against plain loops bit for bit, bf16 and fp32
+// sums and what follows any against double precision. It needs nothing but the C++ library, so that it runs in an
+// emulator, too.
 #include <cstring>
 #include <stdexcept>
 
@@ -20,7 +20,8 @@ using Floats = std::vector<float>;
 
 constexpr std::pair<WeightType, Number> kTypes[] = {{WeightType::kInt8, Number::kFloat32},
                                                     {WeightType::kInt8, Number::kBfloat16},
-                                                    {WeightType::kBf16, Number::kBfloat16}};
+                                                    {WeightType::kBf16, Number::kBfloat16},
+                                                    {WeightType::kF32, Number::kFloat32}};
 
 // Those of this machine, and the tiles of AMX in any case: their own instructions run where the CPU has them alone.
 std::vector<const ProductLevel*> all_levels() {
@@ -46,7 +47,8 @@ struct Problem {
         type(weight_type),
         x(number, size_t(s.rows) * s.inputs),
         residual(number, size_t(s.rows) * s.outputs, seed + 1),
-        weights(Number::kBfloat16, size_t(s.outputs) * s.inputs, seed + 2),
+        weights(weight_type == WeightType::kF32 ? Number::kFloat32 : Number::kBfloat16, size_t(s.outputs) * s.inputs,
+                seed + 2),
         scales(padded_outputs(s.outputs), 1),
         bias(padded_outputs(s.outputs)),
         row_scales(s.rows, 1),
@@ -54,13 +56,13 @@ struct Problem {
     std::normal_distribution<float> normal;
     for (size_t i = 0; i < x.floats.size(); i++) x.set(i, normal(random) * (1.0f + float(i / s.inputs)));
     for (float& b : bias) b = normal(random);
-    if (type == WeightType::kBf16) return;
+    if (type != WeightType::kInt8) return;
     for (size_t i = 0; i < weights.floats.size(); i++) weights.set(i, float(i32(random() % 255) - 127));
     for (float& scale : scales) scale = 0.02f / std::sqrt(float(s.inputs)) * std::abs(normal(random));
   }
 
-  const void* values(std::vector<i8>& bytes) const {
-    if (type == WeightType::kBf16) return weights.halves.data();
+  const void* values(std::vector<i8>& bytes) {
+    if (type != WeightType::kInt8) return weights.data();
     for (float weight : weights.floats) bytes.push_back(i8(weight));
     return bytes.data();
   }
@@ -160,12 +162,17 @@ double activated(Activation activation, double x) {
 void check_product(Shape shape, WeightType type, Number number, Activation activation, bool gated, bool with_residual,
                    bool with_bias) {
   Problem problem(shape, type, number, shape.rows * 7 + shape.outputs);
-  const Doubles sums = problem.sums();
+  Doubles terms;
+  const Doubles sums = problem.sums(&terms);
   const u32 columns = shape.outputs / (gated ? 2 : 1);
   const auto plain = [&](size_t r, size_t o) {
     const double product =
         double(sums[r * padded_outputs(shape.outputs) + o]) * problem.row_scales[r] * problem.scales[o];
     return product + (with_bias ? problem.bias[o] : 0.0f);
+  };
+  const auto size_of = [&](size_t r, size_t o) {
+    const bool rounds = type != WeightType::kInt8;
+    return 1 + std::abs(plain(r, o)) + rounds * terms[r * padded_outputs(shape.outputs) + o];
   };
   for (const ProductLevel* level : all_levels()) {
     Prepared prepared(problem, *level);
@@ -181,12 +188,11 @@ void check_product(Shape shape, WeightType type, Number number, Activation activ
     for (size_t r = 0; r < shape.rows; r++)
       for (size_t o = 0; o < columns; o++) {
         double want = activated(activation, plain(r, o));
-        double size = 1 + std::abs(plain(r, o));
-        if (gated) want *= plain(r, columns + o), size *= 1 + std::abs(plain(r, columns + o));
+        double size = size_of(r, o);
+        if (gated) want *= plain(r, columns + o), size *= size_of(r, columns + o);
         const size_t i = r * columns + o;
         if (with_residual) want += problem.residual[i];
-        const double sums_off = type == WeightType::kInt8 ? 1e-6 : 1e-5;
-        const double allowed = sums_off * size + (number == Number::kBfloat16) * std::abs(want) / 256;
+        const double allowed = 1e-6 * size + (number == Number::kBfloat16) * std::abs(want) / 256;
         if (!(std::abs(out[i] - want) <= allowed)) {
           std::fprintf(stderr, "%s: row %zu, output %zu is %.9g, not %.9g\n", level->name, r, o, out[i], want);
           CHECK(false);

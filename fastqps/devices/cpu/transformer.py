@@ -26,12 +26,12 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 def choose_dtype(name: str) -> torch.dtype:
     """Resolves ``auto``: bf16 if the CPU supports it, else fp32. Raises ``DeviceError`` for a type that it cannot
     compute."""
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not (multiplies() or torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
         raise DeviceError("device cpu needs a torch with oneDNN (mkldnn), which this one is not")
     name = resolve_dtype("cpu", name)
     if name not in _DTYPES:
         raise DeviceError(f"device cpu has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
-    if name == "bfloat16" and not (multiplies(torch.bfloat16) or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+    if name == "bfloat16" and not (multiplies() or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
         raise DeviceError("this CPU has no bfloat16 (it needs AVX2); use --dtype float32")
     return _DTYPES[name]
 

@@ -1,4 +1,4 @@
-"""int8 and bf16 on the CPU: products of csrc/step/cpu/products, which compute what follows them, too."""
+"""Matrix products on the CPU: those of csrc/step/cpu/products, which compute what follows them, too."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fastqps.ops.interface import Rows
 from fastqps.ops.step import address
 
 
-def multiplies(dtype: torch.dtype) -> bool:
-    """Whether ``CpuMatrix`` is the product of models in ``dtype`` that are not quantised.
+def multiplies() -> bool:
+    """Whether ``CpuMatrix`` is the product of models that are not quantised.
 
-    Its baseline is slower than oneDNN, which has bf16 kernels for ARM.
+    Its baseline is slower than oneDNN, which has kernels for ARM.
     """
-    return dtype == torch.bfloat16 and _core.PRODUCTS_LEVEL != "baseline"
+    return _core.PRODUCTS_LEVEL != "baseline"
 
 
 class CpuMatrix:
     """x [rows, inputs] → x · weightᵀ + bias [rows, outputs] in ``dtype``; ``int8``: both factors quantised.
 
-    Without ``int8`` rows and weights are bf16. A row is the same, bit for bit, whatever rows are beside it. With
+    Without ``int8`` rows and weights are ``dtype``. A row is the same, bit for bit, whatever rows are beside it. With
     ``exact`` the largest products of a row are computed by the weight as it was, which is kept: those of a head.
     """
 
@@ -41,12 +41,13 @@ class CpuMatrix:
         tape: Tape,
         exact: bool = False,
     ) -> None:
-        matrix = plain(weight).to(torch.float32 if int8 else torch.bfloat16).contiguous()
+        matrix = plain(weight).to(torch.float32 if int8 else dtype).contiguous()
         bias = None if bias is None else bias.float().contiguous()
         self._outputs, inputs = matrix.shape
         self._exact = plain(weight).to(dtype).contiguous() if exact else None
+        number = "int8" if int8 else str(dtype).removeprefix("torch.")
         self._matrix = _core.Matrix(
-            address(matrix), address(bias), self._outputs, inputs, int8, exact=address(self._exact)
+            address(matrix), address(bias), self._outputs, inputs, number, exact=address(self._exact)
         )
         self._bf16, self._tape = dtype == torch.bfloat16, tape
 

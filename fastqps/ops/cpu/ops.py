@@ -1,4 +1,4 @@
-"""``Ops`` on the CPU: the kernels of csrc/step/cpu, and oneDNN's products in fp32."""
+"""``Ops`` on the CPU: the kernels of csrc/step/cpu."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from fastqps.ops.cpu.fp8 import CpuFp8Linear
-from fastqps.ops.cpu.linear import CpuGated, CpuLinear
+from fastqps.ops.cpu.linear import CpuLinear
 from fastqps.ops.cpu.matrix import CpuMatrix, multiplies
 from fastqps.ops.cpu.rows import is_bf16, rows_for
 from fastqps.ops.cpu.tape import Tape
@@ -85,18 +85,11 @@ class CpuOps:
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site
     ) -> Activated:
         both, bias = concatenate([gate, up]), joined(biases) if biases else None
-        quantised = self._quantises(both, site)
-        if quantised or multiplies(self.dtype) or activation == "silu":
-            return CpuActivated(self._product(both, bias, quantised), activation, True, self.tape)
-        first, second = (
-            CpuLinear(half, its_bias, self.dtype, self.tape)
-            for half, its_bias in zip((gate, up), biases or (None, None), strict=True)
-        )
-        return CpuGated(first, second, activation, self.tape)
+        return CpuActivated(self._product(both, bias, self._quantises(both, site)), activation, True, self.tape)
 
     def _product(self, weight: Weight, bias: torch.Tensor | None, quantised: bool, exact: bool = False) -> _Product:
         int8 = quantised and self._precision.int8
-        if int8 or (not quantised and multiplies(self.dtype)):
+        if int8 or (not quantised and multiplies()):
             return CpuMatrix(weight, bias, self.dtype, int8, self.tape, exact and int8)
         return (CpuFp8Linear if quantised else CpuLinear)(weight, bias, self.dtype, self.tape)
 

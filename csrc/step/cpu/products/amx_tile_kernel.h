@@ -1,17 +1,17 @@
-// The sums of a tile by tile registers: two groups of up to 16 prepared rows times two panels of 16 outputs. `Tiles`
-// has the instructions, or stands for them.
+// The sums of a tile of int8 or bf16 by tile registers: two groups of up to 16 prepared rows times two panels of 16
+// outputs. `Tiles` has the instructions, or stands for them.
 //
 // Sums stay in tiles over all inputs; 64 bytes of each row meet 16 words of each output at once. Groups have as many
 // rows as their number allows, all the same, so that one configuration serves the rows that are prepared together: rows
 // that fill up a group are computed and not read.
 
 struct Int8Words {
-  static constexpr bool kInt8 = true;
+  static constexpr WeightType kType = WeightType::kInt8;
   typedef i32 Sum;
   typedef Int8Entry Entry;
 };
 struct Bf16Words {
-  static constexpr bool kInt8 = false;
+  static constexpr WeightType kType = WeightType::kBf16;
   typedef float Sum;
   typedef Bf16Entry Entry;
 };
@@ -29,7 +29,7 @@ struct alignas(64) TileConfig {
 constexpr u32 kFirstWeights = 6, kTiles = 8;
 
 template <class Words, u32 kGroups, u32 kPanels>
-inline void tile_sums(typename Words::Sum* out, const Factors<Words>& from, u32 group_rows) {
+inline void group_sums(typename Words::Sum* out, const Factors<Words>& from, u32 group_rows) {
   const u64 row_bytes = from.stride * sizeof(typename Words::Entry), panel_bytes = from.words * kLanes * 4;
   Tiles::template zero<0>();
   if constexpr (kPanels > 1) Tiles::template zero<1>();
@@ -41,16 +41,16 @@ inline void tile_sums(typename Words::Sum* out, const Factors<Words>& from, u32 
     const u8* const panels = from.panels + word * kLanes * 4;
     Tiles::template load<4>(rows, row_bytes);
     Tiles::template load<6>(panels, 64);
-    Tiles::template grow<Words::kInt8, 0, 4, 6>();
+    Tiles::template grow<Words::kType == WeightType::kInt8, 0, 4, 6>();
     if constexpr (kPanels > 1) {
       Tiles::template load<7>(panels + panel_bytes, 64);
-      Tiles::template grow<Words::kInt8, 1, 4, 7>();
+      Tiles::template grow<Words::kType == WeightType::kInt8, 1, 4, 7>();
     }
     if constexpr (kGroups > 1) {
       Tiles::template load<5>(rows + group_rows * row_bytes, row_bytes);
-      Tiles::template grow<Words::kInt8, 2, 5, 6>();
+      Tiles::template grow<Words::kType == WeightType::kInt8, 2, 5, 6>();
     }
-    if constexpr (kGroups > 1 && kPanels > 1) Tiles::template grow<Words::kInt8, 3, 5, 7>();
+    if constexpr (kGroups > 1 && kPanels > 1) Tiles::template grow<Words::kType == WeightType::kInt8, 3, 5, 7>();
   }
   const u64 out_bytes = kPanels * kLanes * sizeof(*out);
   typename Words::Sum* const second = out + group_rows * kPanels * kLanes;
@@ -63,7 +63,7 @@ inline void tile_sums(typename Words::Sum* out, const Factors<Words>& from, u32 
 // Tiles of up to `rows` rows, of `n_rows` that are prepared together. Tile registers are this thread's as long as it
 // lives.
 template <class Words>
-struct Tiling {
+requires(Words::kType != WeightType::kF32) struct Tiling<Words> {
   static constexpr u32 kRows = 2 * kGroupRows, kPanels = 2, kStep = kGroupRows, kLinesAhead = 2;
   u32 group_rows, rows;
 
@@ -84,8 +84,8 @@ struct Tiling {
   // out [kRows, n_panels * kLanes], of which n_rows rows are read
   void sums(u32 n_rows, u32 n_panels, typename Words::Sum* out, const Factors<Words>& from) const {
     if (n_rows > group_rows)
-      n_panels > 1 ? tile_sums<Words, 2, 2>(out, from, group_rows) : tile_sums<Words, 2, 1>(out, from, group_rows);
+      n_panels > 1 ? group_sums<Words, 2, 2>(out, from, group_rows) : group_sums<Words, 2, 1>(out, from, group_rows);
     else
-      n_panels > 1 ? tile_sums<Words, 1, 2>(out, from, group_rows) : tile_sums<Words, 1, 1>(out, from, group_rows);
+      n_panels > 1 ? group_sums<Words, 1, 2>(out, from, group_rows) : group_sums<Words, 1, 1>(out, from, group_rows);
   }
 };

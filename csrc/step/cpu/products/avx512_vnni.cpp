@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,bmi2")
+#define FASTQPS_VNNI
 #define FASTQPS_AVX512
 namespace fastqps::step::products_avx512_vnni {
 constexpr u32 kLanes = 16;

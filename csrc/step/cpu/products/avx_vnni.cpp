@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,bmi2,avxvnni")
+#define FASTQPS_VNNI
 #define FASTQPS_AVX2
 namespace fastqps::step::products_avx_vnni {
 constexpr u32 kLanes = 8;

@@ -12,7 +12,7 @@ struct Tile {
 template <class Words>
 inline Vec scaled(const Weight& weight, const typename Words::Sum* sums, float row_scale, u64 output) {
   Vec x;
-  if constexpr (Words::kInt8)
+  if constexpr (Words::kType == WeightType::kInt8)
     x = __builtin_convertvector(read_as<VecInt>(sums), Vec) * (row_scale * load(weight.scales + output));
   else
     x = load(sums);
@@ -80,7 +80,8 @@ inline Finish<Words> finish_for(Activation activation) {
 
 template <class Words>
 inline Finish<Words> finish_for(const Product& job) {
-  if constexpr (Words::kInt8)
+  if constexpr (Words::kType != WeightType::kBf16)
     if (job.number == Number::kFloat32) return finish_for<Words, float>(job.activation);
-  return finish_for<Words, u16>(job.activation);
+  if constexpr (Words::kType != WeightType::kF32) return finish_for<Words, u16>(job.activation);
+  return nullptr;
 }

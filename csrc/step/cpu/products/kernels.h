@@ -4,10 +4,10 @@
 #include "step/cpu/cpu_vectors_kernel.h"
 #include "step/cpu/cpu_activations_kernel.h"
 #include "step/cpu/products/rows_kernel.h"
+#include "step/cpu/products/words_kernel.h"
+#include "step/cpu/products/tile_kernel.h"
 #ifdef FASTQPS_TILES
 #include "step/cpu/products/amx_tile_kernel.h"
-#else
-#include "step/cpu/products/tile_kernel.h"
 #endif
 #include "step/cpu/products/finish_kernel.h"
 #include "step/cpu/products/refine_kernel.h"
@@ -25,9 +25,9 @@ struct Rows {
       : entries((Entry*)(scratch + kRowsTogether)), scales(scratch), stride(row_stride(weight, sizeof(Entry))) {}
 
   void prepare(const Product& job, u32 first, u32 n) {
-    if constexpr (Words::kInt8)
+    if constexpr (Words::kType != WeightType::kBf16)
       if (job.number == Number::kFloat32) return prepare((const float*)job.x, job.weight.inputs, first, n);
-    prepare((const u16*)job.x, job.weight.inputs, first, n);
+    if constexpr (Words::kType != WeightType::kF32) prepare((const u16*)job.x, job.weight.inputs, first, n);
   }
 
   template <class T>
@@ -50,7 +50,7 @@ struct Rows {
     return {entries + row * stride,
             stride,
             panels,
-            Words::kInt8 ? weight.starts + output : nullptr,
+            Words::kType == WeightType::kInt8 ? weight.starts + output : nullptr,
             words,
             panels + (kWidth * 4 + row / Tiling<Words>::kRows % kShares * kLines) * words};
   }
@@ -106,6 +106,13 @@ void sums(const Product& job, void* out, float* scratch) {
 }
 
 template <class Words>
-constexpr ProductKernels kKernels = {Words::kInt8 ? u32(kZero) : 0, sizeof(typename Words::Entry), Tiling<Words>::kStep,
-                                     multiply<Words>, sums<Words>};
-const ProductLevel kLevel = {kName, kLanes, kKernels<Int8Words>, kKernels<Bf16Words>, refine};
+constexpr ProductKernels kKernels = {kLanes,
+                                     Words::kType == WeightType::kInt8 ? u32(kZero) : 0,
+                                     sizeof(typename Words::Entry),
+                                     Tiling<Words>::kStep,
+                                     multiply<Words>,
+                                     sums<Words>};
+#ifndef FASTQPS_INT8_KERNELS
+#define FASTQPS_INT8_KERNELS kKernels<Int8Words>
+#endif
+const ProductLevel kLevel = {kName, FASTQPS_INT8_KERNELS, kKernels<Bf16Words>, kKernels<F32Words>, refine};

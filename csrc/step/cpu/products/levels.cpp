@@ -57,12 +57,13 @@ std::vector<const ProductLevel*> product_levels() {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512vnni");
-  const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
   if (bf16 && may_use_amx()) found.push_back(&products_amx::kLevel);
   if (bf16) found.push_back(&products_avx512_bf16::kLevel);
-  if (avx512) found.push_back(&products_avx512_vnni::kLevel);
+  if (vnni) found.push_back(&products_avx512_vnni::kLevel);
+  if (avx512) found.push_back(&products_avx512::kLevel);
   if (avx2 && has_avx_vnni()) found.push_back(&products_avx_vnni::kLevel);
   if (avx2) found.push_back(&products_avx2::kLevel);
 #endif
@@ -73,17 +74,18 @@ std::vector<const ProductLevel*> product_levels() {
 u64 panel_bytes(const Weight& shape) { return padded_outputs(shape.outputs) * shape.words() * 4; }
 
 void pack(const ProductLevel& level, const Weight& shape, u8* panels, i32* starts, const void* values) {
-  const u64 words = shape.words(), row_bytes = u64(shape.inputs) * bytes_of(shape.type);
+  const ProductKernels& kernels = level.kernels(shape.type);
+  const u64 words = shape.words(), lanes = kernels.lanes, row_bytes = u64(shape.inputs) * bytes_of(shape.type);
   for (u64 o = 0; o < shape.outputs; o++) {
     const u8* row = static_cast<const u8*>(values) + o * row_bytes;
-    u8* to = panels + (o / level.lanes * level.lanes * words + o % level.lanes) * 4;
+    u8* to = panels + (o / lanes * lanes * words + o % lanes) * 4;
     u64 at = 0;
-    for (; at + 4 <= row_bytes; at += 4) std::memcpy(to + at * level.lanes, row + at, 4);
-    if (at < row_bytes) std::memcpy(to + at * level.lanes, row + at, row_bytes - at);
+    for (; at + 4 <= row_bytes; at += 4) std::memcpy(to + at * lanes, row + at, 4);
+    if (at < row_bytes) std::memcpy(to + at * lanes, row + at, row_bytes - at);
     if (!starts) continue;
     i32 total = 0;
     for (u64 k = 0; k < row_bytes; k++) total += i8(row[k]);
-    starts[o] = -i32(level.int8.zero) * total;
+    starts[o] = -i32(kernels.zero) * total;
   }
 }
 

@@ -13,6 +13,7 @@ struct Part {
 
 // The product with one type of weights.
 struct ProductKernels {
+  u32 lanes;        // outputs of a panel
   u32 zero;         // added to a quantised number of a row, so that it is unsigned; starts take it away again
   u32 entry_bytes;  // of a number of a prepared row
   u32 rows_step;    // rows of a tile
@@ -23,11 +24,12 @@ struct ProductKernels {
 
 struct ProductLevel {
   const char* name;
-  u32 lanes;  // outputs of a panel
-  ProductKernels int8, bf16;
+  ProductKernels int8, bf16, f32;
   void (*refine)(const Product&, u32 row, u32 row_end);  // the largest products of the rows, by Weight::exact
 
-  const ProductKernels& kernels(WeightType type) const { return type == WeightType::kInt8 ? int8 : bf16; }
+  const ProductKernels& kernels(WeightType type) const {
+    return type == WeightType::kInt8 ? int8 : type == WeightType::kBf16 ? bf16 : f32;
+  }
 };
 
 // Entries of a prepared row: a line behind each keeps rows out of each other's cache sets.
@@ -43,8 +45,8 @@ inline u64 scratch_floats(const Product& job, const ProductKernels& kernels) {
 
 inline u64 padded_outputs(u64 outputs) { return (outputs + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs; }
 u64 panel_bytes(const Weight& shape);
-// `values` [outputs, inputs], int8 from -127 to 127 or bf16, to `panels` (panel_bytes, of zeros) and `starts` (of int8;
-// else null).
+// `values` [outputs, inputs], int8 from -127 to 127, bf16 or fp32, to `panels` (panel_bytes, of zeros) and `starts` (of
+// int8; else null).
 void pack(const ProductLevel& level, const Weight& shape, u8* panels, i32* starts, const void* values);
 
 // The levels that this machine can run, best first; the last is the baseline.
@@ -59,6 +61,9 @@ namespace products_avx2 {
 extern const ProductLevel kLevel;
 }
 namespace products_avx_vnni {
+extern const ProductLevel kLevel;
+}
+namespace products_avx512 {
 extern const ProductLevel kLevel;
 }
 namespace products_avx512_vnni {

@@ -37,7 +37,7 @@ Matrix::Matrix(WeightType type, const void* weight, const float* bias, u32 outpu
   const Weight shape = view();
   panels_.resize(panel_bytes(shape) / sizeof(Line));
   u8* const to = panels_.data()->bytes;
-  if (type == WeightType::kBf16) {
+  if (type != WeightType::kInt8) {
     pack(chosen_products(), shape, to, nullptr, weight);
     return;
   }

@@ -1,4 +1,4 @@
-// Matrix products on the CPU whose weights are int8 or bf16.
+// Matrix products on the CPU whose weights are int8, bf16 or fp32.
 //
 // The sum of an output has one order over the inputs, whatever the number of rows and threads, so a row of an answer
 // does not depend on the rows beside it. What follows a product (scales, bias, activation, gate, residual) is computed
@@ -6,7 +6,7 @@
 //
 // int8: a product quantises its rows itself, each over its own largest number; weights are quantised once by output.
 // Sums are int32 and the same at every instruction set.
-// bf16: rows are bf16, sums fp32. Levels may round differently.
+// bf16 and fp32: rows are of the weight's type, sums fp32. Levels may round differently.
 //
 // Compiled once per instruction set (kernels.h) and chosen when the program runs.
 #pragma once
@@ -20,13 +20,13 @@ inline constexpr u32 kPanelOutputs = 16;         // outputs are padded to a mult
 inline constexpr u32 kPaddedBytes = 64;          // an output's weights are padded to a multiple of it
 inline constexpr u32 kInt8InputsMax = 1u << 16;  // 255 · 127 times as many still fit in an int32
 
-enum class WeightType : u32 { kInt8 = 0, kBf16 = 1 };
-inline u32 bytes_of(WeightType type) { return type == WeightType::kInt8 ? 1 : 2; }
+enum class WeightType : u32 { kInt8 = 0, kBf16 = 1, kF32 = 2 };
+inline u32 bytes_of(WeightType type) { return 1u << u32(type); }  // 1, 2 and 4
 
 // A weight [outputs, inputs] as `pack` lays it out. Arrays by output are padded to a multiple of kPanelOutputs.
 struct Weight {
   WeightType type;
-  const u8* panels;     // [outputs / lanes][words][lanes][4]: a word is four int8 or two bf16 numbers of an output
+  const u8* panels;     // [outputs / lanes][words][lanes][4]: a word is 4 int8, 2 bf16 or 1 fp32 numbers of an output
   const i32* starts;    // int8: what sums begin with; see ProductKernels::zero
   const float* scales;  // int8
   const float* bias;    // or null
@@ -46,7 +46,7 @@ struct Product {
   void* out;             // [n_rows, outputs], or half of them if gated
   const void* residual;  // null, or as `out`, which it may be
   u32 n_rows;
-  Number number;  // of x, out and residual; with a weight of bf16 it is bf16
+  Number number;  // of x, out and residual; only a weight of int8 takes either
   Activation activation;
   bool gated;  // half of the outputs is a multiple of kPanelOutputs
 

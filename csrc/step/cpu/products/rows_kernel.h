@@ -1,4 +1,4 @@
-// Prepares rows for tiles: quantised to int8, or bf16 numbers as a tile multiplies them.
+// Prepares rows for tiles: quantised to int8, or bf16 and fp32 numbers as a tile multiplies them.
 
 // What a quantised number of a row is kept as: with vpmaddwd 16 bits, signed; with tiles of bytes 8 bits, signed; else
 // 8 bits and kZero added to it.
@@ -95,6 +95,10 @@ inline float prepare_row(Int8Entry* to, const T* from, u32 n) {
 
 inline float prepare_row(u16* to, const u16* from, u32 n) {
   __builtin_memcpy(to, from, n * sizeof(u16));
+  return 1;
+}
+inline float prepare_row(float* to, const float* from, u32 n) {
+  __builtin_memcpy(to, from, n * sizeof(float));
   return 1;
 }
 inline float prepare_row(float* to, const u16* from, u32 n) {
