@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -174,6 +173,7 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.wanted = threads;
   const u32 others = std::min(std::max(threads, 1u) - 1, State::kThreadsMax);
+  state.threads.reserve(others);
   sigset_t all, before;  // signals are for the process's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -182,7 +182,7 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
   in_teams.fetch_add(others + 1, kRelaxed);
   try {
     for (u32 i = 0; i < others; i++) state.threads.emplace_back([&state] { state.serve(); });
-  } catch (const std::system_error&) {  // fewer will do
+  } catch (const std::exception&) {  // of the system or of memory: fewer will do
     in_teams.fetch_sub(others - u32(state.threads.size()), kRelaxed);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

