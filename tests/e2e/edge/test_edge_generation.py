@@ -91,7 +91,7 @@ async def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault
 async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies. For sampled
     streams without a seed the edge draws one, so that they go on with the same tokens, too."""
-    model = write_generator(tmp_path / "tiny")
+    model = write_generator(tmp_path / "tiny", intermediate_size=4096)  # else UNSEEDED tokens took a moment
     flags = ("--device=cpu", "--dtype=float32", "--max-running=16", f"--max-output-tokens={UNSEEDED}")
     servers, edge = between(serve, *flags, f"--model={model}")
     alone = Alone(model, LONG)
