@@ -126,6 +126,11 @@ def transposed(weight: torch.Tensor) -> torch.Tensor:
     return weight.new_empty(weight.shape[::-1]) if weight.is_meta else weight.T.contiguous()  # see ``joined``
 
 
+def projected(table: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
+    """table [rows, width] · projection [width, other] → [rows, other]."""
+    return table.new_empty(len(table), projection.shape[1]) if table.is_meta else table @ projection  # see ``joined``
+
+
 def plain(weight: Weight) -> torch.Tensor:
     """The weight as a tensor, whatever it is held as."""
     return weight.dequantised() if isinstance(weight, Quantised) else weight

@@ -180,8 +180,16 @@ class EncoderOps(Ops, Protocol):
 
 
 class DecodeOps(Ops, Protocol):
-    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        """The row of ``table`` [vocabulary, width] for each token, carried over ones included: [T, width].
+    def embed(
+        self,
+        table: torch.Tensor,
+        step: DecodeStep,
+        state: DecodeState,
+        places: torch.Tensor | None,
+        scale: float,
+    ) -> torch.Tensor:
+        """The row of ``table`` [vocabulary, width] for each token, carried over ones included, times ``scale``; plus
+        the row of its position in ``places`` [positions, width]: [T, width].
 
         First of all in a step: it keeps the parameters of the sequences that are new, ``step.admitted``, and the
         tokens of all rows in ``state.history``.

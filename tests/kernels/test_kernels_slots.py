@@ -173,6 +173,25 @@ def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch, comp
     assert computed_by == "torch" or (nobody == 7).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("placed", "scale"), [(True, 1.0), (False, 7.3), (True, 0.3)])
+@pytest.mark.usefixtures("computed_by")
+def test_words_are_scaled_and_placed(placed: bool, scale: float, dtype: torch.dtype) -> None:
+    rows, ids, state = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8), [4, 0, 17, 49], empty_state(4)
+    table = torch.randn(50, 40).to(dtype)
+    places = torch.randn(10, 40).to(dtype) if placed else None
+    params, history, admitted = (x.to(DEVICE) for x in (state.params, state.history, ints([], ADMITTED_WORDS)[None]))
+    found = embed_tokens(
+        table.to(DEVICE), ints(ids, 6, DEVICE), rows.on_device("kv_slots"), state.last_token.to(DEVICE), rows.counts(),
+        admitted=admitted, params=params, positions=rows.on_device("positions"), history=history,
+        places=None if places is None else places.to(DEVICE), scale=scale,
+    )[:4].cpu()  # fmt: skip
+    exact = table[ids].float() * scale + (0 if places is None else places[[0, 1, 5, 9]].float())
+    wanted = CPU.embed(table, rows.exact(ids=ints(ids, 4)), state, places, scale)
+    near(found, wanted, NEAR[dtype])
+    near(wanted, exact, NEAR[dtype])
+
+
 def test_last_rows() -> None:
     x, rows = torch.randn(9, 24), Rows([(0, 0, 4), (1, 3, 1), (2, 0, 2)], T=9, S=5)
     found = last_rows(x.to(DEVICE), rows.on_device("starts"), rows.counts())

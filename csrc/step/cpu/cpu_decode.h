@@ -32,6 +32,8 @@ struct TokenEmbedding {
   const i32* positions = nullptr;  // [n_tokens], of the whole sequence; with history
   i32* history = nullptr;          // null, or [cache slots, history_len]: where each row's token goes, by its position
   u32 history_len = 0;
+  const void* places = nullptr;  // null, or [positions, width]: added to the words, which are multiplied by `scale`
+  float scale = 1;
 };
 void embed_tokens(const TokenEmbedding& job);
 

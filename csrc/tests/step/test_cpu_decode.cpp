@@ -278,6 +278,26 @@ TEST(token_rows) {
   }
 }
 
+TEST(words_at_places) {
+  for (Number number : kNumbers)
+    for (u32 width : {7u, 16u, 83u})
+      for (bool placed : {false, true}) {
+        Array words(number, 3 * width, 1), places(number, 5 * width, 2), out(number, 3 * width, 3);
+        const Ints positions{4, 0, 3};
+        TokenEmbedding job{.out = out.data(), .n_tokens = 3, .width = width, .number = number};
+        job.positions = positions.data(), job.scale = 1.7f, job.places = placed ? places.data() : nullptr;
+        Doubles want;
+        for (u32 t = 0; t < 3; t++)
+          for (u32 i = 0; i < width; i++)
+            want.push_back(words[t * width + i] * 1.7 + (placed ? places[u32(positions[t]) * width + i] : 0));
+        at_every_level(2 * width, [&](const Kernels& level, float* scratch) {
+          for (u32 i = 0; i < 3 * width; i++) out.set(i, words[i]);
+          level.place_rows(job, scratch);
+          check_close(out, want, level.name, 0, 5e-6);
+        });
+      }
+}
+
 // ---- sampling
 
 TEST(philox_known_answers) {

@@ -31,9 +31,12 @@ def embed_tokens(
     params: torch.Tensor,
     positions: torch.Tensor,
     history: torch.Tensor,
+    places: torch.Tensor | None = None,
+    scale: float = 1.0,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T]; -1 stands for the slot's newest token."""
+    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], times ``scale``, and that of its position in
+    ``places`` [positions, width]. -1 stands for the slot's newest token."""
     any_new, record = counts[2] > 0, admitted[repeated(len(admitted), counts[2])]
     slot = torch.where(any_new, record[:, 0], 0).long()
     params[slot] = torch.where(any_new, record, params[slot])
@@ -43,7 +46,12 @@ def embed_tokens(
     row, any_row = repeated(len(ids), counts[0]), counts[0] > 0
     slot, at = (torch.where(any_row, x[row], 0).long() for x in (kv_slots, positions))
     history[slot, at] = torch.where(any_row, resolved[row], history[slot, at])
-    return table[resolved]
+    if places is None and scale == 1.0:
+        return table[resolved]
+    x = table[resolved].float() * scale
+    if places is not None:
+        x += places[torch.where(live, positions, 0)]
+    return x.to(table.dtype)
 
 
 def last_rows(x: torch.Tensor, starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

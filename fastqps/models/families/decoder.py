@@ -40,6 +40,8 @@ class DecoderConfig(LlamaOptions):
     eps: float
     rope: Rope | None  # None: attention knows no positions
     tied_head: bool  # the rows of the vocabulary are also the head's weight
+    embedding: int | None = None  # the width of the words; None: the model's
+    first_place: int = 0  # the row of the first position in the table of places
     activation: str = "silu"
     logits_scale: float = 1.0
     window: int = 0  # the positions that a token of a sliding layer sees, itself included; 0: no layer slides

@@ -15,6 +15,8 @@ class LlamaTensors:
 
     words: str = "embed_tokens"
     places: str = ""  # a row for each position, which is added to the word's
+    project_in: str = ""  # from the width of the words to the model's, where they differ
+    project_out: str = ""  # and back, in front of the head
     norm: str = "norm"  # behind the last layer
     head: str = "lm_head"
     layers: str = "layers."  # in front of a layer's number

@@ -12,7 +12,14 @@ from fastqps.ops.decode_step import DecodeState, DecodeStep
 class CudaDecodeOps(CudaOps):
     """Keeps nothing of a sequence: that is in the ``DecodeState``."""
 
-    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+    def embed(
+        self,
+        table: torch.Tensor,
+        step: DecodeStep,
+        state: DecodeState,
+        places: torch.Tensor | None = None,
+        scale: float = 1.0,
+    ) -> torch.Tensor:
         return self._kernels.embed_tokens(
             table,
             step.token_ids,
@@ -23,6 +30,8 @@ class CudaDecodeOps(CudaOps):
             params=state.params,
             positions=step.positions,
             history=state.history,
+            places=places,
+            scale=scale,
             stamps=step.stamps,
         )
 
