@@ -9,7 +9,7 @@ from fastqps.architectures.weights import Weights
 from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import ModernBertConfig
-from fastqps.ops.fp8 import halves
+from fastqps.ops.fp8 import split
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows, Site, SiteKind
 from fastqps.ops.step import Step
 
@@ -39,7 +39,7 @@ class _Layer:
         self.qkv = linear("qkv", "attn.Wqkv", 3 * hidden, hidden, config.attention_bias)
         self._out = linear("out", "attn.Wo", hidden, hidden, config.attention_bias)
         self._mlp_norm = make_norm(weights, f"{at}mlp_norm", config, ops)
-        gate, up = halves(weights.matrix(f"{at}mlp.Wi.weight", 2 * inner, hidden))
+        gate, up = split(weights.matrix(f"{at}mlp.Wi.weight", 2 * inner, hidden), (inner, inner))
         bias = weights(f"{at}mlp.Wi.bias", 2 * inner) if config.mlp_bias else None
         biases = None if bias is None else (bias[:inner], bias[inner:])
         self._up = ops.gated(gate, up, biases, config.activation, site("up"))

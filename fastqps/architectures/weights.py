@@ -112,6 +112,16 @@ class Weights:
             tensor.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(tensor)).contiguous()
         )
 
+    def check_tied(self, own: str, other: str) -> None:
+        """Refuses two tensors that differ where the configuration ties them: transformers' versions differ in it."""
+        first, second = self.get(own), self.get(other)
+        if first is None or second is None or first.is_meta or torch.equal(first, second):
+            return
+        raise ModelError(
+            f"{self.where}: config.json ties the head to the table of words, and the checkpoint has a {own} that "
+            f"differs from {other}; write tie_word_embeddings false if the head is its own, or take the tensor out"
+        )
+
     def check_added(self) -> None:
         """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.models.families.llama_layer import LlamaOptions
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 
 ROPE_TYPES = ("default", "linear", "llama3")
@@ -27,25 +28,7 @@ class Rope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaAttention:
-    """Attention of a llama, and its biases. A field with a default is an option that a family declares if it has it."""
-
-    kv_heads: int
-    head_dim: int
-    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
-    qkv_bias: bool = False
-    out_bias: bool = False
-    mlp_bias: bool = False
-    qk_norm: bool = False  # queries and keys are normalised, head by head
-
-    @property
-    def query_scale(self) -> float | None:
-        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
-        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderConfig(LlamaAttention):
+class DecoderConfig(LlamaOptions):
     """Sizes and options of one decoder."""
 
     hidden: int
@@ -55,16 +38,18 @@ class DecoderConfig(LlamaAttention):
     vocab: int
     context: int
     eps: float
-    rope: Rope
+    rope: Rope | None  # None: attention knows no positions
     tied_head: bool  # the rows of the vocabulary are also the head's weight
+    activation: str = "silu"
+    logits_scale: float = 1.0
     window: int = 0  # the positions that a token of a sliding layer sees, itself included; 0: no layer slides
     sliding: tuple[bool, ...] = ()  # by layer
-    prefix: str = "model."  # in front of all tensors but the head's
+    prefixes: tuple[str, ...] = ("model.",)  # of which one may stand in front of the tensors, but the head's
 
     @property
     def tied_modules(self) -> tuple[str, ...]:
         """The names of modules that share one tensor."""
-        return ("lm_head", "embed_tokens") if self.tied_head else ()
+        return (self.tensors.head, self.tensors.words) if self.tied_head else ()
 
 
 def read_decoder(

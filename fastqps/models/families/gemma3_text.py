@@ -17,6 +17,7 @@ from fastqps.models.families.decoder import (
 from fastqps.models.families.encoder import GATES
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig, encoder_keys, read_head, shown_window
+from fastqps.models.families.llama_layer import LlamaTensors
 from fastqps.models.files.config_keys import DECODER_KEYS
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
@@ -24,6 +25,11 @@ from fastqps.models.files.keys import Refused, rules
 _FULL, _SLIDING = KINDS
 _THETA = {_FULL: 1_000_000.0, _SLIDING: 10_000.0}
 _OLD_THETA = {_FULL: "rope_theta", _SLIDING: "rope_local_base_freq"}
+_TENSORS = LlamaTensors(
+    attention_post_norm="post_attention_layernorm",
+    mlp_norm="pre_feedforward_layernorm",
+    mlp_post_norm="post_feedforward_layernorm",
+)
 _CAPPED = Refused((), "scores are not capped")
 
 
@@ -55,9 +61,9 @@ def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
         qkv_bias=bias,
         out_bias=bias,
         qk_norm=True,
-        block_norms=True,
         norm_offset=1.0,
         embedding_scale=hidden**0.5,
+        tensors=_TENSORS,
     )
 
 

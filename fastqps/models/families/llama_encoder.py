@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.families.decoder import DecoderConfig, LlamaAttention, Rope
+from fastqps.models.families.decoder import DecoderConfig, Rope
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
+from fastqps.models.families.llama_layer import LlamaOptions
 from fastqps.models.files.config_values import flag, size
 from fastqps.models.files.generation_keys import GENERATION_KEYS
 from fastqps.models.files.keys import Rules, rules
@@ -27,15 +28,12 @@ _KEYS = rules(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaEncoderConfig(EncoderConfig, LlamaAttention):
-    """Root mean square norms before each block, rotary positions, gates, keys that heads share."""
+class LlamaEncoderConfig(EncoderConfig, LlamaOptions):
+    """A llama's layers, of which each has positions and a window of its own."""
 
     causal: bool  # a token sees those before it alone
-    ropes: tuple[Rope, ...]  # by layer
+    ropes: tuple[Rope | None, ...]  # by layer
     windows: tuple[int, ...]  # by layer: a token sees those at most as many positions away; 0: all
-    block_norms: bool = False  # what a block gives is normalised, too, before it is added
-    norm_offset: float = 0.0  # added to the weights of all norms
-    embedding_scale: float = 1.0
 
 
 def encoder_of(family: DecoderFamily) -> EncoderFamily:
@@ -80,9 +78,7 @@ def encoder_config(config: DecoderConfig, causal: bool) -> LlamaEncoderConfig:
     own = {field.name for field in fields(LlamaEncoderConfig)}
     return LlamaEncoderConfig(
         **{name: value for name, value in vars(config).items() if name in own},
-        prefixes=(config.prefix,),
         positions=config.context,
-        activation="silu",
         causal=causal,
         ropes=(config.rope,) * config.layers,
         windows=tuple(window if slides else 0 for slides in config.sliding),

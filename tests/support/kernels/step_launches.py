@@ -162,6 +162,9 @@ class _Weights:
     def get(self, name: str) -> None:
         """Nothing beside what is asked for by shape."""
 
+    def check_tied(self, own: str, other: str) -> None:
+        """Nothing differs."""
+
     def check_unread(self, at: str, layers: int, **more: bool) -> None:
         """No layer holds more than is asked for."""
 
