@@ -75,20 +75,22 @@ def rope_kv(
     *,
     prefix_len: int,
 ) -> torch.Tensor:
-    """Keeps keys and values of ``counts[0]`` rows in ``cache``; → the queries, turned and scaled.
+    """Keeps keys and values of ``counts[0]`` rows in ``cache``; → the queries, turned if there are angles, and scaled.
 
     Their factor holds log2 e: ``slot_attention`` takes powers of two.
     """
     heads, kv_heads, head_dim, rows = attention.heads, attention.kv_heads, cache.shape[4], len(qkv)
-    assert attention.rotary is not None, "a decoder's positions are rotary"
     any_row, row = counts[0] > 0, repeated(rows, counts[0])
     q, k, v = qkv[row].float().view(rows, -1, head_dim).split_with_sizes([heads, kv_heads, kv_heads], 1)
     q, k = normed(q, k, attention)
     position = torch.where(any_row, positions[row], prefix_len).long()
-    turns, at = attention.rotary[position][:, None], position - prefix_len
+    if attention.rotary is not None:
+        turns = attention.rotary[position][:, None]
+        q, k = turned(q, turns), turned(k, turns)
+    at = position - prefix_len
     slot = torch.where(any_row, kv_slots[row], 0).long()
-    for part, new in zip(cache, (turned(k, turns), v), strict=True):
+    for part, new in zip(cache, (k, v), strict=True):
         place = part.transpose(1, 2)
         place[slot, at] = torch.where(any_row, new.to(cache.dtype), place[slot, at])
-    queries: torch.Tensor = turned(q, turns) * (head_dim**-0.5 * _LOG2_E)
+    queries: torch.Tensor = q * (head_dim**-0.5 * _LOG2_E)
     return queries.flatten(1).to(qkv.dtype)

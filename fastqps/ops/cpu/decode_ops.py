@@ -82,6 +82,8 @@ class CpuDecodeOps(CpuOps):
             k_norm=address(a.k_norm),
             eps=a.eps,
             last_rows_only=last_rows,
+            window=a.window,
+            cap=a.cap,
         )
         return out
 

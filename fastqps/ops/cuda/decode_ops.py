@@ -44,9 +44,18 @@ class CudaDecodeOps(CudaOps):
         step: DecodeStep,
         last_rows: bool,
     ) -> torch.Tensor:
-        where, run = (step.positions, step.kv_slots, counts_of(step)), self._kernels
-        queries = run.rope_kv(qkv, cache, attention, *where, prefix_len=prefix.shape[2])
-        return run.slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
+        a, where, run = attention, (step.positions, step.kv_slots, counts_of(step)), self._kernels
+        queries = run.rope_kv(qkv, cache, a, *where, prefix_len=prefix.shape[2])
+        return run.slot_attention(
+            queries,
+            cache,
+            prefix,
+            step.starts,
+            *where,
+            last_rows=last_rows,
+            window=a.window or None,
+            cap=a.cap or None,
+        )
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return self._kernels.last_rows(x, step.starts, counts_of(step))

@@ -115,11 +115,14 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             rope | {"attention": Attention(heads, kv_heads, rotary, norm, norm, 1e-6)},
             rope,
             rope | {"cache": cache[:, :1], "prefix_len": 0},
+            rope | {"attention": Attention(heads, kv_heads)},
         ],
         "slot_attention": [
             attend | {"prefix": prefix[1], "last_rows": False},
             attend | {"prefix": prefix[0], "last_rows": True},
             attend | {"prefix": prefix[0], "last_rows": False, "cache": cache[:, :1]},
+            attend | {"prefix": prefix[1], "last_rows": False, "window": 9, "cap": 2.5},
+            attend | {"prefix": prefix[1], "last_rows": True, "window": 9},
         ],
         "last_rows": [{"x": torch.zeros(rows, 24, dtype=dtype), "starts": starts, "counts": counts}],
         "logit_options": [
