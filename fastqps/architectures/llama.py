@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.llama_layer import LlamaLayer, make_norm
-from fastqps.architectures.rope import rotary_table
+from fastqps.architectures.rope import rotary_tables
 from fastqps.architectures.weights import Weights
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
@@ -41,9 +41,10 @@ class Llama:
             places = weights(f"{names.places}.weight", config.context + first, config.hidden)
             self._places = ops.keep(places[first : first + positions].to(ops.dtype))
         self._norm = make_norm(weights, names.norm, config, ops, config.logits_scale)
-        rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions)) if config.rope else None
+        tables = rotary_tables(config.ropes, config.head_dim, positions, ops.keep)
         self._layers = [LlamaLayer(weights, i, config, ops) for i in range(config.layers)]
-        self._attention = [layer.attention(rotary) for layer in self._layers]
+        of_layers = zip(self._layers, tables, config.distances, strict=True)
+        self._attention = [layer.attention(rotary, window) for layer, rotary, window in of_layers]
         weights.check_unread(names.layers, config.layers, more_layers=False)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.llama_layer import LlamaLayer, make_norm
-from fastqps.architectures.rope import rotary_table
+from fastqps.architectures.rope import rotary_tables
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.layers import Tables
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
@@ -23,12 +23,10 @@ class LlamaEncoder:
             words = words * config.embedding_scale
         self._embedding = ops.embedding(Tables(words))
         self._norm = make_norm(weights, names.norm, config, ops)
-        tables = {
-            rope: ops.keep(rotary_table(rope, config.head_dim, max_tokens)) if rope else None for rope in config.ropes
-        }
+        tables = rotary_tables(config.ropes, config.head_dim, max_tokens, ops.keep)
         self._layers = [LlamaLayer(weights, i, config, ops) for i in range(config.layers)]
-        of_layers = zip(self._layers, config.ropes, config.windows, strict=True)
-        self._attention = [layer.attention(tables[rope], window, config.causal) for layer, rope, window in of_layers]
+        of_layers = zip(self._layers, tables, config.windows, strict=True)
+        self._attention = [layer.attention(rotary, window, config.causal) for layer, rotary, window in of_layers]
         weights.check_unread(names.layers, config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:

@@ -8,11 +8,12 @@ from functools import partial
 import torch
 
 from fastqps.architectures.block_norms import NormedLinear, SumNorm
+from fastqps.architectures.rope import turned_order
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.layers import Attention
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
-from fastqps.ops.fp8 import W, Weight, by_part, concatenate, joined, scaled, split, transposed
+from fastqps.ops.fp8 import W, Weight, by_columns, by_part, concatenate, joined, scaled, split, transposed
 from fastqps.ops.interface import Activated, BlockNorm, Linear, Norm, Ops, Rows, Site, SiteKind
 
 
@@ -23,6 +24,7 @@ class LlamaLayer:
         self._weights, self._number, self._config, self._ops = weights, number, config, ops
         self._at = f"{config.tensors.layers}{number}."
         c, t, queries, keys = config, config.tensors, config.heads * config.head_dim, config.kv_heads * config.head_dim
+        self._order = turned_order(config.ropes[number], config.head_dim)
         self._head_norms = self._head_norm("q_norm", c.query_scale), self._head_norm("k_norm", None)
         # Attention's scale is in the queries, or in the norm that they pass through.
         scales = None if c.qk_norm else c.query_scale, None, None
@@ -70,8 +72,8 @@ class LlamaLayer:
         scales: Sequence[float | None] = (None,),
     ) -> Linear:
         """One product of all ``outputs``, which read the same input; ``scales`` are theirs."""
-        matrices = self._parts(partial(self._matrix, inputs=inputs), names, outputs)
-        biases = self._parts(self._bias, names, outputs) if bias else []
+        matrices = self._turned(self._parts(partial(self._matrix, inputs=inputs), names, outputs))
+        biases = self._turned(self._parts(self._bias, names, outputs)) if bias else []
         matrix = concatenate([scaled(part, by) for part, by in zip(matrices, scales, strict=True)])
         biases = [scaled(part, by) for part, by in zip(biases, scales, strict=False)]
         return self._ops.linear(matrix, joined(biases) if biases else None, self._site(kind))
@@ -93,6 +95,13 @@ class LlamaLayer:
         whole = read(names[0], sum(outputs))
         return split(by_part(whole, self._config.heads) if self._config.tensors.by_head else whole, outputs)
 
+    def _turned(self, parts: Sequence[W]) -> Sequence[W]:
+        """The same, the columns of queries and keys in the order in which positions turn them."""
+        if len(parts) < 3 or self._order is None:
+            return parts
+        queries, keys, values = parts
+        return [by_columns(queries, self._order), by_columns(keys, self._order), values]
+
     def _matrix(self, name: str, outputs: int, inputs: int) -> Weight:
         if self._config.tensors.transposed:
             return transposed(self._weights(f"{self._at}{name}.weight", inputs, outputs))
@@ -105,6 +114,7 @@ class LlamaLayer:
         if not self._config.qk_norm:
             return None
         weight = self._weights(f"{self._at}self_attn.{name}.weight", self._config.head_dim)
+        weight = weight if self._order is None else by_columns(weight, self._order)
         return self._ops.keep(scaled(weight + self._config.norm_offset, scale))
 
     def _site(self, kind: SiteKind) -> Site:

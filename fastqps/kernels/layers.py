@@ -56,13 +56,13 @@ class Attention:
     k_norm: torch.Tensor | None = None
     eps: float = 0.0  # of both norms
     window: int = 0  # a row sees only those at most so many positions away; 0: all
-    cap: float = 0.0  # a decoder's scores become cap · tanh(score / cap); 0: they stay
     causal: bool = False  # a row sees none behind itself
     # float32 [heads, 2 · reach + 1], added to the scores: at reach + d for a key d rows before its query
     bias: torch.Tensor | None = None
     # two vectors for each distance: the score of a query and a key has the query's product with the first, and the
     # key's with the second; as the device's ``EncoderOps.relative`` makes them
     relative: torch.Tensor | None = None
+    cap: float = 0.0  # a decoder's scores become cap · tanh(score / cap); 0: they stay
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:

@@ -121,6 +121,16 @@ def by_part(weight: W, heads: int) -> W:
     return rows.reshape(weight.shape)
 
 
+def by_columns(weight: W, order: Sequence[int]) -> W:
+    """The rows of each head, which make its columns, in that order."""
+    if isinstance(weight, Quantised):
+        return Quantised(by_columns(weight.values, order), by_columns(weight.scales, order))
+    if weight.is_meta:  # see ``joined``
+        return weight
+    rows: torch.Tensor = weight.view(-1, len(order), *weight.shape[1:])[:, list(order)]
+    return rows.reshape(weight.shape)
+
+
 def transposed(weight: torch.Tensor) -> torch.Tensor:
     """weight [inputs, outputs] → [outputs, inputs]."""
     return weight.new_empty(weight.shape[::-1]) if weight.is_meta else weight.T.contiguous()  # see ``joined``

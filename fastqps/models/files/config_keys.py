@@ -63,7 +63,7 @@ DECODER_KEYS = COMMON_KEYS | rules(
     honoured=(
         *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings"),
         *("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps"),
-        *("tie_word_embeddings", "layer_types", "eos_token_id"),
+        *("tie_word_embeddings", "layer_types", "eos_token_id", "is_causal"),
         *("rope_parameters", "rope_scaling", "rope_theta", "original_max_position_embeddings"),
     ),
     irrelevant=(
@@ -72,7 +72,6 @@ DECODER_KEYS = COMMON_KEYS | rules(
         *("rope_interleaved", "is_llama_config"),
     ),
     refused={
-        "is_causal": Refused((True,), "a decoder's attention sees what came before alone"),
         "partial_rotary_factor": Refused((1, 1.0), "rotary positions turn the whole of each head"),
         "attention_chunk_size": Refused((), "attention in chunks is not computed"),
         "num_kv_shared_layers": Refused((0,), "every layer has keys and values of its own"),
