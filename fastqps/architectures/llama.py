@@ -44,7 +44,7 @@ class Llama:
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions)) if config.rope else None
         self._layers = [LlamaLayer(weights, i, config, ops) for i in range(config.layers)]
         self._attention = [layer.attention(rotary) for layer in self._layers]
-        weights.check_unread(names.layers, config.layers, more_layers=False)
+        weights.check_unread(names.layers, config.layers, more_layers=False, buffers=names.buffers)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""

@@ -37,7 +37,12 @@ class LlamaEncoderConfig(EncoderConfig, LlamaOptions):
 
 
 def encoder_of(family: DecoderFamily) -> EncoderFamily:
-    """The family of the same checkpoints where they give vectors or scores: with a modules.json, or a score head."""
+    """The family of the same checkpoints where they give vectors or scores: with a modules.json, or a score head.
+
+    ``ModelError`` where there is none.
+    """
+    if not family.encodes:
+        raise ModelError(f"a {family.name} is served as a generator alone, without a modules.json or a head for scores")
 
     def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
         return encoder_config(family.read(config), flag(config, "is_causal", True))
