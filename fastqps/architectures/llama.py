@@ -45,7 +45,7 @@ class Llama:
         self._layers = [LlamaLayer(weights, i, config, ops) for i in range(config.layers)]
         of_layers = zip(self._layers, tables, config.distances, strict=True)
         self._attention = [layer.attention(rotary, window) for layer, rotary, window in of_layers]
-        weights.check_unread(names.layers, config.layers, more_layers=False)
+        weights.check_unread(names.layers, config.layers, more_layers=False, buffers=names.buffers)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""

@@ -135,15 +135,16 @@ class Weights:
         """The tensors that were not read yet, as they are in the files."""
         return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
 
-    def check_unread(self, at: str, layers: int, *, more_layers: bool = True) -> None:
+    def check_unread(self, at: str, layers: int, *, more_layers: bool = True, buffers: tuple[str, ...] = ()) -> None:
         """``ModelError`` where a layer holds a weight or bias that nobody has asked for: its model would be another.
 
         Tensors of zeros change nothing. ``at``: what stands before a layer's number in names. ``more_layers``: whether
-        there may be layers behind the first ``layers``; transformers leaves them out.
+        there may be layers behind the first ``layers``; transformers leaves them out. ``buffers``: tensors of a layer
+        that are none of its weights.
         """
         for name, tensor in self.unread().items():
-            number = name.removeprefix(at).partition(".")[0]
-            if not name.startswith(at) or not number.isdecimal():
+            number, _, own = name.removeprefix(at).partition(".")
+            if not name.startswith(at) or not number.isdecimal() or own in buffers:
                 continue
             there = f"{self.where}: the checkpoint has a tensor {name!r}"
             if int(number) >= layers:

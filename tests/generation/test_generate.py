@@ -171,8 +171,17 @@ def test_old_names_and_shards(tmp_path: Path) -> None:
         assert (ignored.token_ids, ignored.finish_reason) == (want, "length")
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "gemma3_text"])
-@pytest.mark.parametrize("length", [1, 16, MAX_INPUT + MAX_OUTPUT + 20])
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        ("qwen2", 1),
+        ("qwen2", 16),
+        ("qwen2", MAX_INPUT + MAX_OUTPUT + 20),
+        ("gemma3_text", 20),
+        ("gpt2", 16),
+        ("opt", 16),
+    ],
+)
 def test_a_prefix_is_as_if_every_prompt_had_it(tmp_path: Path, kind: str, length: int) -> None:
     """Also one that is longer than prompt and answer together, and so than a cache slot, and than a window."""
     model = write_decoder(tmp_path, kind)

@@ -65,6 +65,7 @@ def read_decoder(
     head_dim: int | None = None,
     theta: float = 10_000.0,
     turned: float | None = None,
+    eps: float = 0.0,
     **options: Any,
 ) -> DecoderConfig:
     """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
@@ -73,7 +74,7 @@ def read_decoder(
     that ``layer_types`` names; else 0.
     ``kv_heads`` and ``head_dim`` are those of a file that does not name them; None: one key-value head for each head,
     and the width's share. ``theta`` as well, and ``turned``, the share of a head that positions turn; None: the whole.
-    ``options`` are fields with a default.
+    ``eps`` is of norms whose key is another. ``options`` are fields with a default.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
     heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
@@ -94,12 +95,31 @@ def read_decoder(
         vocab=size(config, "vocab_size"),
         context=min(context, rope.context) if isinstance(rope, LongRope) else context,
         windows=tuple(window if slides else 0 for slides in sliding),
-        eps=positive(config, "rms_norm_eps", 1e-6),
+        eps=eps or positive(config, "rms_norm_eps", 1e-6),
         ropes=(rope,) * layers,
         tied_head=flag(config, "tie_word_embeddings"),
         causal=flag(config, "is_causal", True),
         **options,
     )
+
+
+def read_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes of a decoder whose heads all have keys of their own, and share its width: fields by name.
+
+    Attention of it sees all, and knows no positions.
+    """
+    heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
+    return {
+        "hidden": size(config, "hidden_size"),
+        "layers": layers,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": _even(_share(config, heads)),
+        "vocab": size(config, "vocab_size"),
+        "context": size(config, "max_position_embeddings"),
+        "ropes": (None,) * layers,
+        "windows": (0,) * layers,
+    }
 
 
 def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
@@ -113,15 +133,21 @@ def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) ->
 
 def read_head_dim(config: Mapping[str, Any], default: int | None) -> int:
     """The size that config.json states, else ``default``, else the width's share."""
-    width, heads = size(config, "hidden_size"), count(config, "num_attention_heads")
     if default is not None:
-        head_dim = size(config, "head_dim", default)  # whatever the width
-    elif config.get("head_dim") is not None:
-        head_dim = size(config, "head_dim")
-    elif width % heads:
+        return _even(size(config, "head_dim", default))  # whatever the width
+    if config.get("head_dim") is not None:
+        return _even(size(config, "head_dim"))
+    return _even(_share(config, count(config, "num_attention_heads")))
+
+
+def _share(config: Mapping[str, Any], heads: int) -> int:
+    width = size(config, "hidden_size")
+    if width % heads:
         raise ModelError(f"config.json says {heads} attention heads, which do not divide its width {width}")
-    else:
-        head_dim = width // heads
+    return width // heads
+
+
+def _even(head_dim: int) -> int:
     if head_dim % 2:
         raise ModelError(f"heads of size {head_dim} are not supported: rotary positions turn pairs, so it must be even")
     return head_dim

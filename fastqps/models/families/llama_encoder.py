@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
@@ -38,7 +39,12 @@ class LlamaEncoderConfig(EncoderConfig, LlamaOptions):
 
 
 def encoder_of(family: DecoderFamily) -> EncoderFamily:
-    """The family of the same checkpoints where they give vectors or scores: with a modules.json, or a score head."""
+    """The family of the same checkpoints where they give vectors or scores: with a modules.json, or a score head.
+
+    ``ModelError`` where there is none.
+    """
+    if not family.encodes:
+        raise ModelError(f"a {family.name} is served as a generator alone, without a modules.json or a head for scores")
 
     def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
         return encoder_config(family.read(config))

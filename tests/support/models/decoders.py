@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,14 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2-window": ("qwen2", _heads(32, 4, 2, use_sliding_window=True, sliding_window=11, max_window_layers=1)),
     "qwen3-window": ("qwen3", _heads(32, 4, 2, head_dim=16, **_SLIDES)),
     "gemma3_text": ("gemma3_text", _heads(32, 4, 2, head_dim=16, num_hidden_layers=4, **_GEMMA)),
+    "gpt2": ("gpt2", {"n_embd": 32, "n_head": 4, "n_inner": 48}),
+    "opt": ("opt", {"hidden_size": 32, "num_attention_heads": 4, "ffn_dim": 48, "activation_function": "gelu"}),
+    "opt-normed-sums": (
+        "opt",
+        {"hidden_size": 40, "num_attention_heads": 5, "ffn_dim": 48, "word_embed_proj_dim": 24}
+        | {"do_layer_norm_before": False},
+    ),
 }
-_CONFIGS = {
-    "gemma3_text": tr.Gemma3TextConfig, "llama": tr.LlamaConfig, "mistral": tr.MistralConfig,
-    "qwen2": tr.Qwen2Config, "qwen3": tr.Qwen3Config,
-}  # fmt: skip
 
 
 def write_decoder(path: Path, kind: str = "llama", seed: int = 0, spread: float = 0.2, **options: Any) -> Any:
@@ -67,7 +71,10 @@ def write_decoder(path: Path, kind: str = "llama", seed: int = 0, spread: float 
     torch.manual_seed(seed)
     family, own = DECODERS[kind]
     shards = {"max_shard_size": options.pop("max_shard_size")} if "max_shard_size" in options else {}
-    config = _CONFIGS[family](**{"vocab_size": VOCAB, **_SIZES, **_ENDS, **own, **options})
+    kind_of = tr.CONFIG_MAPPING[family]
+    known = {field.name for field in fields(kind_of)} | kind_of.attribute_map.keys()
+    sizes = {key: value for key, value in _SIZES.items() if key in known}
+    config = kind_of(**{"vocab_size": VOCAB, **sizes, **_ENDS, **own, **options})
     model = tr.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
