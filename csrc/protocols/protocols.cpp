@@ -36,10 +36,9 @@ void add_cohere(Methods& m) {
 
 // /api/tags and others are rows of kElsewhere.
 void add_ollama(Methods& m) {
-  m.post("/api/embed", m.items(m.make<OllamaEmbedReader>(m.routes, m.path.items_max), kOllamaEmbedWriter, kEmbeddings),
+  m.post("/api/embed", m.items(m.make<OllamaReader>(m.routes, m.path.items_max), kOllamaEmbedWriter, kEmbeddings),
          kEmbeddings);
-  m.post("/api/embeddings", m.items(m.make<OllamaPromptReader>(m.routes), kOllamaPromptWriter, kEmbeddings),
-         kEmbeddings);
+  m.post("/api/embeddings", m.items(m.make<OllamaReader>(m.routes), kOllamaPromptWriter, kEmbeddings), kEmbeddings);
 }
 
 void add_rerank(Methods& m) {

@@ -3,30 +3,15 @@
 #pragma once
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "contract/request_view.h"
+#include "protocols/json/text_options.h"
 #include "protocols/tei/scores.h"
 #include "service/tables/routes.h"
 
 namespace fastqps::protocols {
-
-enum class TruncationDirection : i32 { kRight = 0, kLeft = 1 };
-
-// Options as a client sent them.
-struct TextOptions {
-  std::string_view model = {};  // empty: the first one that can do it, which TEI's own API always means
-  Truncation truncation = {};
-  TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
-  std::string_view prompt_name = {};                            // empty: the default one
-  std::optional<bool> normalize = {};                           // of Embed; not given: true
-  std::optional<u32> dimensions = {};                           // of Embed; not given: all
-  bool raw_scores = false;                                      // of Predict and Rerank
-  bool takes_empty = false;                                     // an empty text is one
-};
 
 // The number of code points of a valid text.
 inline u32 characters_of(std::string_view text) {
