@@ -31,7 +31,7 @@ class EmbedTextsReader final : public TeiJsonReader {
   FieldError item(u32 index, RequestView& view) override {
     view = options_.base;
     texts_.item(index, view);
-    return requests_.embed(options_.text, view, item_reason_);
+    return requests_.one(Task::kEmbed, options_.text, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 

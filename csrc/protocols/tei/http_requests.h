@@ -79,16 +79,14 @@ class TeiJsonReader : public FieldsReader {
 // POST /embed, /embed_sparse and /embed_all: {"inputs"}, an item for each.
 class EmbedJsonReader : public TeiJsonReader {
  public:
-  // make: what turns a text into an item.
-  using Make = FieldError (TextRequests::*)(const TextOptions&, RequestView&, ReasonText&);
-  EmbedJsonReader(service::ModelRoutes& routes, u32 items_max, Make make = &TextRequests::embed)
-      : TeiJsonReader(routes, items_max), inputs_(items_max), make_(make) {}
+  EmbedJsonReader(service::ModelRoutes& routes, u32 items_max, Task task = Task::kEmbed)
+      : TeiJsonReader(routes, items_max), inputs_(items_max), task_(task) {}
 
   u32 items() const final { return inputs_.items(); }
   FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
     inputs_.item(index, view);
-    return (requests_.*make_)(options_.text, view, item_reason_);
+    return requests_.one(task_, options_.text, view, item_reason_);
   }
 
  protected:
@@ -106,7 +104,7 @@ class EmbedJsonReader : public TeiJsonReader {
  private:
   void clear() final { inputs_.clear(); }
 
-  const Make make_;
+  const Task task_;
 };
 
 // POST /similarity: {"inputs": {"source_sentence", "sentences"}, "parameters"}. The first item is the source.
@@ -122,7 +120,7 @@ class SimilarityReader final : public TeiJsonReader {
     view.text = index ? sentences_.texts()[index - 1] : *source_;
     options_.text.normalize = false;  // the writer divides by the lengths
     options_.text.dimensions.reset();
-    return requests_.embed(options_.text, view, item_reason_);
+    return requests_.one(Task::kEmbed, options_.text, view, item_reason_);
   }
 
  private:
@@ -249,7 +247,7 @@ class EntitiesReader final : public TeiJsonReader {
   FieldError item(u32 index, RequestView& view) override {
     view = options_.base;
     texts_.item(index, view);
-    return requests_.entities(options_.text, view, item_reason_);
+    return requests_.one(Task::kClassifyTokens, options_.text, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 

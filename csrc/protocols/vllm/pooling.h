@@ -50,15 +50,12 @@ class VllmReader : public TeiJsonReader {
   std::string context_;
 };
 
-// A pooling task, and what turns an input into an item of it.
 struct PoolingTask {
   std::string_view name;
   Task task;
-  FieldError (TextRequests::*make)(const TextOptions&, RequestView&, ReasonText&);
 };
-inline constexpr PoolingTask kPoolingTasks[] = {{"embed", Task::kEmbed, &TextRequests::embed},
-                                                {"token_embed", Task::kEmbedMulti, &TextRequests::embed_all},
-                                                {"classify", Task::kClassify, &TextRequests::label}};
+inline constexpr PoolingTask kPoolingTasks[] = {
+    {"embed", Task::kEmbed}, {"token_embed", Task::kEmbedMulti}, {"classify", Task::kClassify}};
 
 // POST /pooling, and POST /classify, whose task is given: {"input"}, an item for each.
 class PoolingReader final : public VllmReader {

@@ -89,7 +89,7 @@ FieldError PoolingReader::check(const transport::CallInfo&, ReasonText& reason) 
 FieldError PoolingReader::item(u32 index, RequestView& view) {
   view = options_.base;
   inputs_.item(index, view);
-  if (const FieldError error = (requests_.*task_->make)(options_.text, view, item_reason_)) return error;
+  if (const FieldError error = requests_.one(task_->task, options_.text, view, item_reason_)) return error;
   view.output.normalize = activate_;  // a classifier ignores both
   view.output.dimensions = options_.text.dimensions.value_or(0);
   return {};
@@ -133,7 +133,7 @@ FieldError ScoreReader::item(u32 index, RequestView& view) {
     return requests_.rerank(query, documents_.texts()[index], options_.text, view, item_reason_);
   }
   index < head_.queries ? queries_.item(index, view) : documents_.item(index - head_.queries, view);
-  return requests_.embed(options_.text, view, item_reason_);
+  return requests_.one(Task::kEmbed, options_.text, view, item_reason_);
 }
 
 }  // namespace fastqps::protocols
