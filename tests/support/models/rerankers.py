@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,14 +55,16 @@ def qwen_file() -> str:
     return str(tokenizer.to_str())
 
 
-def write_qwen(path: Path, template: str = "", seed: int = 0, **options: Any) -> Any:
-    """A Qwen3ForCausalLM and its tokenizer; returns transformers' model."""
+def write_qwen(path: Path, template: str = "", seed: int = 0, *, native: bool = True, **options: Any) -> Any:
+    """A Qwen3ForCausalLM and its tokenizer; returns transformers' model. Not ``native``: it is the package's."""
     path.mkdir(parents=True, exist_ok=True)
     size = tk.Tokenizer.from_str(qwen_file()).get_vocab_size()
     kind = options.pop("kind", "qwen3")
     model = write_decoder(path, kind, seed, vocab_size=size, max_position_embeddings=CONTEXT, **options)
-    (path / "tokenizer.json").write_text(qwen_file())
-    told = {"tokenizer_class": "Qwen2Tokenizer", "pad_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
+    file = json.loads(qwen_file())
+    write(path / "tokenizer.json", file if native else file | {"normalizer": {"type": "NFKC"}})
+    told = {"tokenizer_class": "Qwen2Tokenizer" if native else "PreTrainedTokenizerFast"}
+    told |= {"pad_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
     write(path / "tokenizer_config.json", told | ({"chat_template": template} if template else {}))
     return model
 
