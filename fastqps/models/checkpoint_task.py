@@ -60,7 +60,7 @@ def task_of(
 
 
 def _check_generator(root: Path, kind: str, architecture: str, adapter: Adapter | None) -> None:
-    if not architecture.endswith(_GENERATE):
+    if not architecture.endswith((_GENERATE, "LMHeadModel")):
         raise ModelError(
             f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}, "
             f"{_CLASSIFY} or {_CLASSIFY_TOKENS}, or have a modules.json that says how it embeds"

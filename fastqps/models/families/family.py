@@ -63,6 +63,8 @@ class EncoderFamily(Family):
 class DecoderFamily(Family):
     """A family of decoders. ``read`` raises ``ModelError`` where a value is impossible or not supported."""
 
+    encodes: bool = True  # its checkpoints are served as encoders, too: with a modules.json, or a head for scores
+    classifies_tokens: bool = True  # transformers has a …ForTokenClassification of it
     read: Callable[[Mapping[str, Any]], DecoderConfig]
 
     def rules(self, generation_config: bool = False) -> Rules:
