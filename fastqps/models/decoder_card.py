@@ -47,6 +47,8 @@ def decoder_card(
     try:
         config = checkpoint.decoder_config()
         check_counts(checkpoint, config)
+        if not config.causal:
+            raise ModelError("config.json says that tokens see those behind them: such a model embeds or classifies")
         generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
         logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:
@@ -57,11 +59,11 @@ def decoder_card(
     prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
     asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
     if max_output_tokens is None:
-        max_output_tokens = _output_limit(min(context, config.window or context) - len(prefix), asked)
+        max_output_tokens = _output_limit(context - len(prefix), asked)
     chat, chat_warnings = _chat(checkpoint)
     limit = _input_limit(checkpoint, asked, context, len(prefix), max_output_tokens)
     room = context - len(prefix) - max_output_tokens
-    card = ModelCard(
+    return ModelCard(
         name=name,
         path=str(checkpoint.root),
         version=decoder_version(checkpoint, prefix),
@@ -87,14 +89,6 @@ def decoder_card(
         ),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
-    longest = len(prefix) + card.max_input_tokens + card.max_output_tokens
-    if 0 < config.window < longest:
-        raise LimitError(
-            f"{checkpoint.root}: attention over a sliding window of {config.window} tokens is not supported for "
-            f"sequences of {longest}; lower the limits of input and output tokens until they fit in it",
-            ("max_input_tokens", "max_output_tokens"),
-        )
-    return card
 
 
 def _chat(checkpoint: Checkpoint) -> tuple[ChatCard | None, tuple[str, ...]]:

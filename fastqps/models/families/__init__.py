@@ -13,6 +13,7 @@ from fastqps.models.families import (
     distilbert,
     electra,
     gemma3_text,
+    gpt2,
     gte,
     jina_bert,
     llama,
@@ -21,6 +22,7 @@ from fastqps.models.families import (
     mpnet,
     new,
     nomic_bert,
+    opt,
     qwen2,
     qwen3,
     roberta,
@@ -51,6 +53,8 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "mistral": mistral.FAMILY,
     "qwen2": qwen2.FAMILY,
     "qwen3": qwen3.FAMILY,
+    "gpt2": gpt2.FAMILY,
+    "opt": opt.FAMILY,
 }
 
 

@@ -16,6 +16,7 @@ from published_bases import (
     DUMP,
     ELECTRA,
     GEMMA3,
+    GPT2,
     GTE_FOREIGN,
     LLAMA,
     LLAMA3_ROPE,
@@ -25,6 +26,7 @@ from published_bases import (
     MPNET,
     NEW,
     NOMIC,
+    OPT,
     POOLER,
     QWEN2,
     QWEN3,
@@ -172,6 +174,12 @@ GENERATORS = (
         LLAMA32 | {"rope_scaling": {k: v for k, v in LLAMA3_ROPE.items() if not k.startswith("orig")}},
     ),
     Published("linear positions by their old name", LLAMA | {"rope_scaling": {"type": "linear", "factor": 4.0}}),
+    Published("openai-community/gpt2", GPT2),
+    Published("facebook/opt-125m", OPT),
+    Published(
+        "facebook/opt-350m",
+        small(OPT, 1024, 24, ffn_dim=4096, do_layer_norm_before=False, word_embed_proj_dim=512),
+    ),
     Published("a llama without kv heads", {k: v for k, v in LLAMA.items() if k != "num_key_value_heads"}),
 )
 PUBLISHED = (*EMBEDDERS, *CLASSIFIERS, *GENERATORS)
