@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, NoReturn
 
 from fastqps.errors import ModelError
@@ -33,7 +32,7 @@ def compiled(text: str, where: str) -> Render:
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = _to_json
-    environment.globals |= {"raise_exception": refuse, "strftime_now": lambda form: datetime.now().strftime(form)}
+    environment.globals["raise_exception"] = refuse  # and no strftime_now: a model's answers have no date
     try:
         template = environment.from_string(text)
     except Fault as error:

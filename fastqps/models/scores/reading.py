@@ -14,7 +14,7 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.scores.jinja import Render, TemplateError
-from fastqps.models.scores.template import Part, TextTemplate, filled
+from fastqps.models.scores.template import TRIMMED, Part, TextTemplate, filled
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import load_package
 
@@ -95,13 +95,16 @@ def _parts(render: Render, messages: Messages, prompt: str, where: str, *, pair:
         lacking = {"first", *(["second"] if pair else [])} - set(slots)
         if lacking:
             return (), f"the {lacking.pop()} text does not reach what it renders"
-        for first, second in (*_INNER, *_OUTER):
-            if rendered(first, second) != filled(found, first, second):
-                changed = f"{first!r} and {second!r}" if pair else repr(first)
-                raise ModelError(f"{where}: it changes texts such as {changed}; it may only put them in their places")
+        whole = {texts: rendered(*texts) for texts in (*_INNER, *_OUTER)}
+        for trimmed in ((), ("first",), ("second",), ("first", "second")):
+            parts = tuple((fixed, slot + (TRIMMED if slot in trimmed else "")) for fixed, slot in found)
+            wrong = next((texts for texts in whole if filled(parts, *texts) != whole[texts]), None)
+            if wrong is None:
+                return parts, ""
+        changed = f"{wrong[0]!r} and {wrong[1]!r}" if wrong and pair else repr(wrong and wrong[0])
+        raise ModelError(f"{where}: it changes texts such as {changed}; it may put them in their places, and trim them")
     except TemplateError as error:
         return (), f"it cannot be rendered ({error})"
-    return found, ""
 
 
 def _tokenized(forms: Sequence[TextTemplate], source: str, where: str) -> Templates:
