@@ -111,6 +111,12 @@ def test_without_a_template_a_label_goes_on_with_a_space(qwen: Path) -> None:
         np.testing.assert_allclose(found, softmax(qwen, ids, list(engine.card.label_ids)), atol=1e-4)
 
 
+def test_a_reranker_that_would_generate_is_warned_of(qwen: Path) -> None:
+    ranks = "its name says that it ranks: --labels yes,no with --template"
+    for name in ("Qwen3-Reranker", "x"):
+        assert (ranks in " ".join(load_card(str(qwen), name=name).warnings)) == (name != "x")
+
+
 def test_one_label_is_a_probability_by_itself(qwen: Path) -> None:
     card = load_card(str(qwen), labels=["yes"])
     assert card.dimensions == 1 and card.activation == "sigmoid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from rerankers import CHATML, PAIRS, write_logit_score, write_qwen
 from serving import Server
 
 from fastqps import Client, Engine, InvalidArgument
+from fastqps.cli import main
 
 QUERY, DOCUMENTS = "what is food", ["a meal", "a stone on a road", "", "long " * 3000]  # the last by another thread
 LABELS = ["the", "of", "yes"]
@@ -88,3 +90,14 @@ def test_other_protocols(server: Server, engines: dict[str, Engine]) -> None:
         assert {each["index"]: each["score"] for each in ranks} == pytest.approx(dict(enumerate(scores)), abs=CLOSE)
         given = {"model": name, "queries": QUERY, "documents": DOCUMENTS[:2]}
         assert [each["score"] for each in post.found("/score", **given)["data"]] == pytest.approx(scores[:2], abs=CLOSE)
+
+
+def test_the_command_line(server: Server, engines: dict[str, Engine], capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(engines["mood"].card.path)
+    found = []
+    for where in (["--address", server.address, "--model=mood"], ["--model", path, f"--labels={','.join(LABELS)}"]):
+        assert main(["predict", "a film", *where]) == 0
+        found.append(json.loads(capsys.readouterr().out)["labels"])
+    assert [label["name"] for label in found[0]] == [label["name"] for label in found[1]]
+    assert main(["predict", "a film", "--labels=yes", "--address", server.address]) == 2
+    assert "--labels is of a model here" in capsys.readouterr().err
