@@ -300,7 +300,7 @@ TEST(answers_with_completions) {
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\ndata: [DONE]\n\n");
-  CHECK_EQ(chunk_of(writer, {R"(c@"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
+  CHECK_EQ(chunk_of(writer, {R"(c@t"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
            R"("index":0,"logprobs":null,"finish_reason":null}],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
