@@ -36,7 +36,7 @@ def question() -> Any:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    return json.load(sys.stdin)
+    return json.loads(sys.stdin.read())
 
 
 def _answer(source: str, names: Mapping[str, str], tokens: Mapping[str, Part]) -> dict[str, Any]:
