@@ -96,6 +96,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
     "mistral": [LLAMA_ROPE],
+    **{kind: [LLAMA_ROPE] for kind in ("olmo2", "granite", "granitemoehybrid", "stablelm")},
     "gemma3_text": [
         {"layer_types": None, "rope_parameters": None, "sliding_window_pattern": 2, "rope_local_base_freq": 1e4}
     ],

@@ -14,6 +14,9 @@ from fastqps.models.families import (
     electra,
     gemma3_text,
     gpt2,
+    gpt_neox,
+    granite,
+    granitemoehybrid,
     gte,
     jina_bert,
     llama,
@@ -22,10 +25,12 @@ from fastqps.models.families import (
     mpnet,
     new,
     nomic_bert,
+    olmo2,
     opt,
     qwen2,
     qwen3,
     roberta,
+    stablelm,
     t5,
 )
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
@@ -55,6 +60,11 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "qwen3": qwen3.FAMILY,
     "gpt2": gpt2.FAMILY,
     "opt": opt.FAMILY,
+    "gpt_neox": gpt_neox.FAMILY,
+    "olmo2": olmo2.FAMILY,
+    "granite": granite.FAMILY,
+    "granitemoehybrid": granitemoehybrid.FAMILY,
+    "stablelm": stablelm.FAMILY,
 }
 
 
