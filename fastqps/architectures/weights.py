@@ -72,6 +72,14 @@ class Weights:
             raise ModelError(f"{self.where}: {name} has shape {tuple(tensor.shape)}, config.json says {shape}")
         return tensor
 
+    def rows(self, name: str, numbers: Sequence[int], *shape: int) -> torch.Tensor:
+        """These rows of the tensor ``name`` of ``shape``, as float32, without a copy of the others."""
+        tensor = self._tensors.get(name)
+        if tensor is None or tensor.dtype.itemsize == 1 or tuple(tensor.shape) != shape:
+            return self(name, *shape)[list(numbers)]
+        self._read.add(name)
+        return tensor[list(numbers)].to(torch.float32)
+
     def get(self, name: str) -> torch.Tensor | None:
         """The tensor as float32, or None."""
         self._read.add(name)

@@ -54,6 +54,7 @@ _FILES = (
     ("Normalize", keys.NORMALIZE),
     ("Normalize, of the vectors of tokens", keys.TOKEN_NORMALIZE),
     ("SpladePooling", keys.SPLADE_POOLING),
+    ("LogitScore", keys.LOGIT_SCORE),
     ("MultiVectorMask", keys.TOKEN_MASK),
     ("adapter_config.json", ADAPTER_KEYS),
 )

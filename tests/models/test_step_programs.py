@@ -20,6 +20,7 @@ from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.ops.cpu.matrix import multiplies
 from fastqps.ops.cpu.tape import Arena, Tape
 from fastqps.ops.precision import Precision, Quantization
+from fastqps.ops.step import address
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 
@@ -96,6 +97,19 @@ def test_a_step_of_a_decoder_calls_no_torch(
     capfd.readouterr()
     say_torch_calls(ops.tape)
     assert capfd.readouterr().err == ""
+
+
+def test_memory_is_kept_as_long_as_a_view_of_it() -> None:
+    tape = Tape()
+    with tape.record(Arena()):
+        rows = tape.empty(TOKENS, 6, 4, FLOAT32)
+        tape.call_torch("copies", lambda x: [x], [rows], rows)
+        first, view = address(rows), rows[:, 2:]
+        del rows
+        beside = tape.empty(TOKENS, 6, 4, FLOAT32)
+        assert address(beside) != first and view.shape == (6, 2)
+        del view
+        assert address(tape.empty(TOKENS, 6, 4, FLOAT32)) == first, "and the call keeps none of it"
 
 
 def test_a_call_of_torch_sees_the_rows_of_the_step(capfd: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,8 @@ void register_products(py::module_& m) {
             if (gated && job.weight.outputs % (2 * step::kPanelOutputs))
               throw py::value_error("half of " + std::to_string(job.weight.outputs) +
                                     " gated outputs is no multiple of " + std::to_string(step::kPanelOutputs));
+            if (job.weight.exact && (gated || residual || job.activation != step::Activation::kNone))
+              throw py::value_error("a product with an exact weight has nothing behind it but its bias");
             add_job(program, job, &step::Product::n_rows, n_rows, step::multiply);
           },
           "program"_a, "out"_a, "x"_a, "bfloat16"_a, "n_rows"_a, "activation"_a = "none", "gated"_a = false,

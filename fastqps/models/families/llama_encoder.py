@@ -59,6 +59,7 @@ def encoder_of(family: DecoderFamily) -> EncoderFamily:
         decodes=True,
         read=read,
         read_head=read_head,
+        read_logits=lambda config: "embed_tokens" if family.read(config).tied_head else "lm_head",
         read_token_head=read_token_head if family.classifies_tokens else None,
     )
 

@@ -71,6 +71,11 @@ def tokenizer_source(path: str, parts: str) -> str:
     return json.dumps(file | new)
 
 
+def with_post_processor(parts: str, post_processor: dict[str, Any]) -> str:
+    """The ``parts``, with this post-processor."""
+    return json.dumps({**json.loads(parts or "{}"), "post_processor": post_processor})
+
+
 def read_tokenizer_files(
     path: Path,
     family_class: str,
