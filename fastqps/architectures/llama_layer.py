@@ -39,7 +39,9 @@ class LlamaLayer:
     def attention(self, rotary: torch.Tensor | None, window: int = 0, causal: bool = True) -> Attention:
         """The layer's attention."""
         c, eps = self._config, self._config.eps if self._config.qk_norm else 0.0
-        return Attention(c.heads, c.kv_heads, rotary, *self._head_norms, eps, window=window, causal=causal)
+        return Attention(
+            c.heads, c.kv_heads, rotary, *self._head_norms, eps, window=window, causal=causal, cap=c.score_cap
+        )
 
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Rows]:
         """x [rows, hidden] and its attention → a new x, and the rows of which ``down`` is still to be added to it."""
