@@ -63,4 +63,7 @@ class Llama:
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:
         """Computes the step and samples each of its runs."""
-        self.ops.sample(self._head(self.hidden(step, state)), step, state)
+        logits = self._head(self.hidden(step, state))
+        if self.config.logits_cap:
+            logits = self.ops.cap(logits, self.config.logits_cap)
+        self.ops.sample(logits, step, state)

@@ -41,7 +41,9 @@ class LlamaLayer:
     def attention(self, rotary: torch.Tensor | None, window: int = 0, causal: bool = True) -> Attention:
         """The layer's attention."""
         c, eps = self._config, self._config.eps if self._config.qk_norm else 0.0
-        return Attention(c.heads, c.kv_heads, rotary, *self._head_norms, eps, window=window, causal=causal)
+        return Attention(
+            c.heads, c.kv_heads, rotary, *self._head_norms, eps, window=window, causal=causal, cap=c.score_cap
+        )
 
     def project(self, normed: Rows) -> torch.Tensor:
         """Queries, keys and values of rows that ``qkv`` reads."""

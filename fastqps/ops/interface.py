@@ -219,6 +219,9 @@ class DecodeOps(Ops, Protocol):
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         """x [T, width] → [S, width]: the last row of each run."""
 
+    def cap(self, logits: torch.Tensor, cap: float) -> torch.Tensor:
+        """cap · tanh(logits / cap), [S, vocabulary]; ``logits`` may be overwritten."""
+
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 

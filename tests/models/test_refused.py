@@ -125,12 +125,15 @@ CONFIGS: dict[str, Rows] = {
         ({"tie_word_embeddings": None}, "tie_word_embeddings"),
         ({"rms_norm_eps": None}, "rms_norm_eps"),
         ({"num_local_experts": 4}, "num_local_experts"),
-        ({"model_type": "phi"}, "'phi' is not supported; supported: .*llama, .*qwen2, qwen3"),
+        ({"model_type": "phi"}, "'phi' is not supported: .* nearest .* is microsoft/Phi-4-mini-.*; supported: .*qwen3"),
         (
             {"model_type": "bloom", "architectures": ["BloomForCausalLM"]},
-            "generation .* 'bloom' is not supported; supported: gemma3_text, ",
+            "generation .* 'bloom' is not supported: its layers .* nearest .* is HuggingFaceTB/SmolLM2",
         ),
-        ({"model_type": "phi", "architectures": ["PhiModel"]}, "supported: bert, .*llama, mistral, .*qwen3"),
+        (
+            {"model_type": "nobody", "architectures": ["NobodyModel"]},
+            "'nobody' is not supported; supported: bert, .*llama, mistral, .*qwen3",
+        ),
         ({"architectures": ["LlamaModel"]}, "has to be ForCausalLM, ForSequenceClassification or .*, or have a"),
         ({"rope_scaling": {"type": "dynamic"}}, "lacks factor, .*'dynamic' needs$"),
         (

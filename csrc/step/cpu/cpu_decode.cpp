@@ -53,6 +53,15 @@ void gate(const Gate& job, u32 threads) {
   });
 }
 
+void cap(const Cap& job, u32 threads) {
+  const u64 row = u64(job.width) * bytes_of(job.number);
+  team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
+    Cap part = job;
+    part.x = (char*)job.x + first * row, part.n_rows = end - first;
+    chosen_kernels().cap(part);
+  });
+}
+
 void sample(const Draw& job, u32 threads) {
   const u64 row = u64(job.vocab) * bytes_of(job.number);
   team_ranges(team_for(threads, job.n_runs * row, kThreadBytesMin), job.n_runs, [&](u32 first, u32 end) {

@@ -71,6 +71,15 @@ struct Gate {
 };
 void gate(const Gate& job, u32 threads);
 
+// x becomes cap * tanh(x / cap).
+struct Cap {
+  void* x;  // [n_rows, width]
+  u32 n_rows, width;
+  float cap;
+  Number number;
+};
+void cap(const Cap& job, u32 threads);
+
 inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
 
 // Copies sampling parameters, the `admitted` records of decode_layout.h, to the places of their cache slots.

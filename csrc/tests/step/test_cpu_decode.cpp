@@ -300,6 +300,22 @@ TEST(gated_activations) {
       }
 }
 
+TEST(caps) {
+  for (Number number : kNumbers)
+    for (u32 width : {320, 33, 1}) {
+      constexpr u32 kRows = 2;
+      Array in(number, kRows * width, width);
+      in.set(0, 900), in.set(width, -900);
+      Doubles want;
+      for (u32 i = 0; i < kRows * width; i++) want.push_back(1.5 * std::tanh(in[i] / 1.5));
+      at_every_level(0, [&](const Kernels& level, float*) {
+        Array out = in;
+        level.cap({out.data(), kRows, width, 1.5f, number});
+        check_close(out, want, level.name, 0, 5e-6);
+      });
+    }
+}
+
 TEST(token_rows) {
   for (Number number : kNumbers) {
     constexpr u32 kWidth = 7;

@@ -34,6 +34,7 @@ class DecoderConfig(LlamaOptions):
     first_place: int = 0  # the row of the first position in the table of places
     activation: str = "silu"
     logits_scale: float = 1.0
+    logits_cap: float = 0.0  # logits become cap · tanh(logit / cap); 0: they stay
     causal: bool = True  # a token sees those before it alone
     prefixes: tuple[str, ...] = ("model.",)  # of which one may stand in front of the tensors, but the head's
 

@@ -40,6 +40,7 @@ class LlamaOptions:
     kv_heads: int
     head_dim: int
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
+    score_cap: float = 0.0  # scores become cap · tanh(score / cap); 0: they stay. Generators alone
     qkv_bias: bool = False
     out_bias: bool = False
     mlp_bias: bool = False

@@ -26,6 +26,7 @@ _SLIDES = {
     "sliding_window": 9,
     "layer_types": ["sliding_attention", "full_attention"],
 }
+_CAPS = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
 _GEMMA = {"sliding_window": 13, "sliding_window_pattern": 2, "query_pre_attn_scalar": 24}
 
 _FACTORS = {
@@ -81,6 +82,7 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
         _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=64)
         | {"rope_parameters": {"rope_type": "longrope", "partial_rotary_factor": 0.75} | _LONG},
     ),
+    "gemma2": ("gemma2", _heads(32, 4, 2, head_dim=16, sliding_window=13, query_pre_attn_scalar=24, **_CAPS)),
     "gemma3_text": ("gemma3_text", _heads(32, 4, 2, head_dim=16, num_hidden_layers=4, **_GEMMA)),
     "gpt2": ("gpt2", {"n_embd": 32, "n_head": 4, "n_inner": 48}),
     "opt": ("opt", {"hidden_size": 32, "num_attention_heads": 4, "ffn_dim": 48, "activation_function": "gelu"}),
