@@ -122,6 +122,12 @@ class Ops(Protocol):
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
         """x [rows, width], quantised where ``reader`` reads that."""
 
+    def norm_columns(self, x: torch.Tensor, first: int, weight: torch.Tensor, eps: float) -> None:
+        """The root mean square norms of ``len(weight)`` columns of x [rows, width] from ``first`` on, in their place.
+
+        ``weight`` is kept, float32.
+        """
+
     def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """sums + x, both [rows, width], in the place of ``sums``."""
 

@@ -97,6 +97,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
     "mistral": [LLAMA_ROPE],
+    **{kind: [LLAMA_ROPE] for kind in ("olmo2", "granite", "granitemoehybrid", "stablelm")},
     "ministral": [LLAMA_ROPE],
     "phi3": [{"rope_parameters": None, "partial_rotary_factor": 1.0} | LLAMA_TOP],
     "smollm3": [

@@ -200,6 +200,31 @@ CONFIGS: dict[str, Rows] = {
         ({"layer_types": None, "sliding_window_pattern": 0}, "sliding_window_pattern"),
         ({"architectures": ["Gemma3TextModel"]}, "Gemma3TextModel is not supported"),
     ],
+    "granitemoehybrid": [
+        ({"num_local_experts": 8}, "experts are not computed; granite-4.0-350m"),
+        ({"layer_types": ["mamba", "attention"]}, "Mamba layers are not computed; granite-4.0-350m"),
+        ({"layer_types": None}, "Mamba layers are not computed"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type"),
+    ],
+    "stablelm": [
+        ({"qk_layernorm": True}, "stablelm-2-1_6b has no"),
+        ({"architectures": ["StableLmForSequenceClassification"]}, "a stablelm is served as a generator alone"),
+    ],
+    "gpt_neox": [
+        ({"rotary_pct": 0.1, "rope_parameters": None}, "turns 0 of a head's numbers"),
+        ({"hidden_act": "silu"}, "hidden_act"),
+    ],
+    "gpt2": [
+        ({"scale_attn_by_inverse_layer_idx": True}, "scores of all layers have one scale"),
+        ({"n_layer": 3}, "2 tensors have it, and 3 layers need it"),
+        ({"sliding_window": 5}, "the attention of this family has no window"),
+    ],
+    "opt": [
+        ({"_remove_final_layer_norm": True}, "the last norm is computed"),
+        ({"word_embed_proj_dim": 16}, "config.json says"),
+    ],
+    "olmo2": [({"hidden_act": "relu"}, '"relu".*supported: silu')],
+    "granite": [({"residual_multiplier": 0}, "residual_multiplier 0")],
     "llama-biased": [
         ({"mlp_bias": False}, r"'layers\.0\.mlp\.\w+\.bias', for which config.json's model has no place$"),
     ],

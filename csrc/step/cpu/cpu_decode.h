@@ -17,6 +17,8 @@ struct RmsNorm {
   u32 n_rows, width;
   float eps;
   Number number;
+  u32 stride = 0;  // numbers from a row to the next one, in both; 0: the width
+  u64 next_row() const { return stride ? stride : width; }
 };
 void rms_norm(const RmsNorm& job, u32 threads);
 

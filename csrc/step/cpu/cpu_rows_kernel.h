@@ -167,9 +167,9 @@ inline float load_one(const u16* from) { return widen(*from); }
 
 template <class T>
 inline void rms_norm_rows(const RmsNorm& job, float* scratch) {
-  for (u64 r = 0; r < job.n_rows; r++) {
-    read_row(scratch, (const T*)job.in + r * job.width, job.width);
-    scale_row((T*)job.out + r * job.width, scratch, rms_scale(scratch, job.width, job.eps), job.weight, job.width);
+  for (u64 at = 0, r = 0; r < job.n_rows; r++, at += job.next_row()) {
+    read_row(scratch, (const T*)job.in + at, job.width);
+    scale_row((T*)job.out + at, scratch, rms_scale(scratch, job.width, job.eps), job.weight, job.width);
   }
 }
 

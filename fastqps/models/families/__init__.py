@@ -15,6 +15,9 @@ from fastqps.models.families import (
     gemma2,
     gemma3_text,
     gpt2,
+    gpt_neox,
+    granite,
+    granitemoehybrid,
     gte,
     jina_bert,
     llama,
@@ -23,12 +26,14 @@ from fastqps.models.families import (
     mpnet,
     new,
     nomic_bert,
+    olmo2,
     opt,
     phi3,
     qwen2,
     qwen3,
     roberta,
     smollm3,
+    stablelm,
     t5,
 )
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
@@ -63,6 +68,11 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "phi3": phi3.FAMILY,
     "gpt2": gpt2.FAMILY,
     "opt": opt.FAMILY,
+    "gpt_neox": gpt_neox.FAMILY,
+    "olmo2": olmo2.FAMILY,
+    "granite": granite.FAMILY,
+    "granitemoehybrid": granitemoehybrid.FAMILY,
+    "stablelm": stablelm.FAMILY,
 }
 
 

@@ -45,6 +45,7 @@ class LlamaOptions:
     out_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False  # queries and keys are normalised, head by head
+    wide_qk_norm: bool = False  # queries are normalised as a whole, and so are keys
     norm_kind: Literal["rms", "layer"] = "rms"
     norm_bias: bool = False
     norm_offset: float = 0.0  # added to the weights of all norms
