@@ -113,7 +113,6 @@ bool is_default(std::string_view name, const JsonValue& value, bool* known) {
   };
   const auto is_bool = [&](bool wanted) { return given.kind == OptionValue::Kind::kBool && given.boolean == wanted; };
   if (is_one_of({"n", "best_of", "length_penalty"})) return is(1);
-  if (is_one_of({"presence_penalty", "frequency_penalty", "min_p"})) return is(0);
   if (is_one_of({"skip_special_tokens", "spaces_between_special_tokens"})) return is_bool(true);
   if (is_one_of({"echo", "use_beam_search", "early_stopping", "include_stop_str_in_output"})) return is_bool(false);
   if (name == "suffix") return given.kind == OptionValue::Kind::kString && given.text.empty();
