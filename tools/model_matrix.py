@@ -39,7 +39,7 @@ def matrix() -> str:
 def tasks(family: EncoderFamily | DecoderFamily) -> set[str]:
     """The tasks of a family's checkpoints."""
     if isinstance(family, DecoderFamily):
-        return {"generate"} | tasks(encoder_of(family))
+        return {"generate"} | (tasks(encoder_of(family)) if family.encodes else set())
     found = {"embed", "vector by token"}
     if family.read_head is not None:
         found |= {"classify", "token classify"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -196,7 +197,12 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     cache = meta(2, _RUNS + 1, n, 4096, model.head_dim, dtype=dtype)
     rotary, norm = meta(4096, 2, model.head_dim // 2), meta(model.head_dim) if model.qk_norm else None
     history = ints(_RUNS + 1, 4096)
-    kept = {"admitted": ints(_RUNS, ADMITTED_WORDS), "params": params, "positions": rows, "history": history}
+    kept: dict[str, Any] = {
+        "admitted": ints(_RUNS, ADMITTED_WORDS),
+        "params": params,
+        "positions": rows,
+        "history": history,
+    }
     embed = partial(embed_tokens, table, rows, rows, starts, counts, **kept, stamps=stamps)
     yield Case(f"{at} embed_tokens", embed)
     write = partial(

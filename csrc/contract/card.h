@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/chat.h"
 #include "contract/options.h"
 #include "contract/types.h"
 
@@ -28,6 +29,26 @@ struct InputRole {
                                              std::pair{"expansion_id", &InputRole::expansion_id},
                                              std::pair{"skipped", &InputRole::skipped},
                                              std::pair{"refusal", &InputRole::refusal}};
+};
+
+// The text that is made of an input behind the prompt `name`; empty: of a request that names none. A part is a fixed
+// text and what follows it: "first" or "second", the input's text of that name, or nothing. Without parts such an input
+// is refused.
+struct TextTemplate {
+  using Parts = std::vector<std::pair<std::string, std::string>>;
+  std::string name;
+  Parts text, pair;
+
+  // Replaces `to`.
+  static void fill(const Parts& parts, std::string_view first, std::string_view second, std::string& to) {
+    to.clear();
+    for (const auto& [fixed, slot] : parts)
+      to.append(fixed).append(slot == "first" ? first : slot == "second" ? second : std::string_view());
+  }
+
+  static constexpr auto kFields =
+      std::tuple{std::pair{"name", &TextTemplate::name}, std::pair{"text", &TextTemplate::text},
+                 std::pair{"pair", &TextTemplate::pair}};
 };
 
 // The option of row `number` under the name that a checkpoint has for it, if it has one.
@@ -68,7 +89,9 @@ struct ModelCard {
   std::optional<CheckpointOptions> logit_options;
   std::vector<std::pair<std::string, std::string>> prompts;  // name and text
   std::string default_prompt;                                // a name
+  std::vector<TextTemplate> templates;                       // by prompt; none: texts stand behind their prompt
   std::vector<InputRole> roles;
+  std::optional<ChatCard> chat;
 
   // The text that a request gets which names no prompt.
   std::string_view default_prompt_text() const;
@@ -93,10 +116,12 @@ struct ModelCard {
                                              std::pair{"logit_options", &ModelCard::logit_options},
                                              std::pair{"prompts", &ModelCard::prompts},
                                              std::pair{"default_prompt", &ModelCard::default_prompt},
-                                             std::pair{"roles", &ModelCard::roles}};
-  static constexpr std::string_view kUnread[] = {"path",      "family",          "tokenizer",  "pad_id",  "cls_id",
-                                                 "sep_id",    "max_active_dims", "unknown_id", "eos_ids", "stamp",
-                                                 "kv_values", "tokenizer_parts", "adapter",    "warnings"};
+                                             std::pair{"templates", &ModelCard::templates},
+                                             std::pair{"roles", &ModelCard::roles},
+                                             std::pair{"chat", &ModelCard::chat}};
+  static constexpr std::string_view kUnread[] = {
+      "path",    "family", "tokenizer", "pad_id",          "cls_id",  "sep_id",    "max_active_dims", "unknown_id",
+      "eos_ids", "stamp",  "kv_values", "tokenizer_parts", "adapter", "label_ids", "against_id",      "warnings"};
 };
 
 // What is wrong with the JSON of a card; empty: nothing.

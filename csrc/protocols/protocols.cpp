@@ -36,10 +36,9 @@ void add_cohere(Methods& m) {
 
 // /api/tags and others are rows of kElsewhere.
 void add_ollama(Methods& m) {
-  m.post("/api/embed", m.items(m.make<OllamaEmbedReader>(m.routes, m.path.items_max), kOllamaEmbedWriter, kEmbeddings),
+  m.post("/api/embed", m.items(m.make<OllamaReader>(m.routes, m.path.items_max), kOllamaEmbedWriter, kEmbeddings),
          kEmbeddings);
-  m.post("/api/embeddings", m.items(m.make<OllamaPromptReader>(m.routes), kOllamaPromptWriter, kEmbeddings),
-         kEmbeddings);
+  m.post("/api/embeddings", m.items(m.make<OllamaReader>(m.routes), kOllamaPromptWriter, kEmbeddings), kEmbeddings);
 }
 
 void add_rerank(Methods& m) {
@@ -116,7 +115,7 @@ JsonFormat vertex_format(Methods& m, const ItemReaders& read) {
 void add_tei_routes(Methods& m) {
   const u32 items_max = m.path.items_max;
   const ItemReaders read{m.make<EmbedJsonReader>(m.routes, items_max),
-                         m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse),
+                         m.make<EmbedJsonReader>(m.routes, items_max, Task::kEmbedSparse),
                          m.make<PredictJsonReader>(m.routes, items_max), m.make<EntitiesReader>(m.routes, items_max),
                          m.make<RerankJsonReader>(m.routes, items_max)};
   const JsonFormat vertex = vertex_format(m, read);
@@ -144,7 +143,7 @@ void add_tei_routes(Methods& m) {
   post("/invocations", by_model);  // SageMaker's name of it
   post("/embed_sparse", sparse);
   post("/embed_all",
-       {m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_all), {kTokenVectorsJsonWriter, kTeiEmbed}});
+       {m.make<EmbedJsonReader>(m.routes, items_max, Task::kEmbedMulti), {kTokenVectorsJsonWriter, kTeiEmbed}});
   post(kVertexPath, vertex);
 }
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -9,6 +10,7 @@
 
 #include <exception>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/clock.h"
@@ -25,14 +27,21 @@ struct Work {
   std::exception_ptr error{};  // of the first task that failed
 };
 
+thread_local bool in_task = false;
+
+// Threads for the tasks. What a task starts is computed by its own thread: the others have their share of its work.
+u32 threads_for(u32 threads, u32 n_tasks) { return in_task ? 1 : std::min(threads, n_tasks); }
+
 void compute(void* given) {
   Work& work = *static_cast<Work*>(given);
+  const bool was_in_task = std::exchange(in_task, true);
   // relaxed: what starts and ends the threads' work orders what tasks read and write
   for (u32 i; (i = work.next.fetch_add(1, kRelaxed)) < work.n_tasks;) try {
       work.task(work.data, i);
     } catch (...) {  // nothing may leave a thread of a team or of the runtime
       if (!work.failed.exchange(true, kRelaxed)) work.error = std::current_exception();
     }
+  in_task = was_in_task;
 }
 
 // The function that compilers call for `#pragma omp parallel`. torch has loaded the library, so that its name is known
@@ -72,7 +81,14 @@ u32 allowed_cpus() {
 }
 
 std::atomic<u32> cores{0};     // 0: those of the process's affinity
-std::atomic<u32> in_teams{0};  // threads of all teams, those that use them included
+std::atomic<u32> in_teams{0};  // threads of all teams of this process, those that use them included
+std::atomic<u32> forks{0};     // that lead to this process from the one that first had a team
+
+// fork() copies the teams of a process without their threads.
+void leave_teams_to_parent() { forks.fetch_add(1, kRelaxed), in_teams.store(0, kRelaxed); }  // relaxed: one thread
+void watch_forks() {
+  static const int watched [[maybe_unused]] = pthread_atfork(nullptr, nullptr, leave_teams_to_parent);
+}
 
 // Longer than what lies between two products of a step, and shorter than what waking a thread takes a few times.
 constexpr u64 kSpinNs = 30'000;
@@ -111,12 +127,13 @@ struct Team::State {
   Work* work = nullptr;  // only read between joining and leaving
   u32 usable = 1;        // cores for all teams
   u32 wanted = 0;        // threads, of which there may be fewer
-  pid_t process = getpid();
+  u32 process = forks.load(kRelaxed);
   std::vector<std::thread> threads;
 
   static constexpr u32 round_of(u32 word) { return word / kRound; }
 
-  bool spins() const { return in_teams.load(kRelaxed) <= usable; }  // relaxed: a number of its own
+  bool of_this_process() const { return process == forks.load(kRelaxed); }  // relaxed: only fork() changes it
+  bool spins() const { return in_teams.load(kRelaxed) <= usable; }          // relaxed: a number of its own
 
   // Waits until there is work of another round than `seen`; false: the team ends.
   bool join(u32& seen) {
@@ -170,6 +187,7 @@ struct Team::State {
 };
 
 Team::Team(u32 threads) : state_(std::make_unique<State>()) {
+  watch_forks();
   State& state = *state_;
   state.wanted = threads;
   const u32 others = std::min(std::max(threads, 1u) - 1, State::kThreadsMax);
@@ -189,11 +207,11 @@ Team::Team(u32 threads) : state_(std::make_unique<State>()) {
 }
 
 Team::~Team() {
-  in_teams.fetch_sub(u32(state_->threads.size()) + 1, kRelaxed);
-  if (state_->process != getpid()) {  // fork() has not copied its threads: new ones may have their handles
+  if (!state_->of_this_process()) {  // new threads may have the handles of its own
     static_cast<void>(state_.release());
     return;
   }
+  in_teams.fetch_sub(u32(state_->threads.size()) + 1, kRelaxed);
   state_->word.fetch_or(State::kEnd, kSeqCst);
   futex_wake(state_->word, kAll, kMember);
   for (std::thread& thread : state_->threads) thread.join();
@@ -205,7 +223,7 @@ u32 Team::threads() const { return u32(state_->threads.size()) + 1; }
 
 void Team::run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const void* data) {
   Work work{.task = task, .data = data, .n_tasks = n_tasks};
-  threads = std::min({threads, n_tasks, this->threads()});
+  threads = std::min(threads_for(threads, n_tasks), this->threads());
   if (threads > 1) {
     state_->work = &work;
     state_->open(threads - 1);
@@ -226,7 +244,7 @@ thread_local Team* used_team = nullptr;
 
 Team::Scope::Scope(u32 threads) {
   if (threads < 2) return;
-  if (!own_team || own_team->state_->wanted < threads || own_team->state_->process != getpid()) {
+  if (!own_team || own_team->state_->wanted < threads || !own_team->state_->of_this_process()) {
     own_team.reset();
     own_team = std::make_unique<Team>(threads);
   }
@@ -237,7 +255,7 @@ Team::Scope::~Scope() { used_team = nullptr; }
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void*, u32), const void* data) {
   if (used_team) return used_team->run(threads, n_tasks, task, data);
   Work work{.task = task, .data = data, .n_tasks = n_tasks};
-  threads = std::min(threads, n_tasks);
+  threads = threads_for(threads, n_tasks);
   const Parallel parallel = threads > 1 ? openmp() : nullptr;
   parallel ? parallel(compute, &work, threads, 0) : compute(&work);
   if (work.error) std::rethrow_exception(work.error);

@@ -46,8 +46,8 @@ class Team {
 };
 
 // task(data, i) for i from 0 to n_tasks - 1, on up to `threads` threads, this one included. Tasks are claimed one by
-// one. Without a team and without an OpenMP runtime in this process, this thread computes all of them. If tasks throw,
-// all others run, and one of the exceptions leaves this function.
+// one. Without a team and without an OpenMP runtime in this process, this thread computes all of them, and so it does
+// inside a task. If tasks throw, all others run, and one of the exceptions leaves this function.
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
 
 bool has_openmp();  // There is an OpenMP runtime in this process.

@@ -12,7 +12,7 @@ from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.encoder import BertConfig
-from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
+from fastqps.ops.fp8 import Weight, concatenate, joined, scaled, split
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind
 from fastqps.ops.step import Step
 
@@ -73,7 +73,7 @@ class _Layer:
         if names.up_gate:
             both, bias, site = linear("up", names.up_gate, 2 * inner, hidden)
             biases = None if bias is None else (bias[inner:], bias[:inner])
-            up, gate = halves(both)
+            up, gate = split(both, (inner, inner))
             if names.gate_first:
                 assert bias is None, "no family has a bias here"
                 up, gate = gate, up

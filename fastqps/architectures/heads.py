@@ -72,6 +72,8 @@ def make_head(
 ) -> Head | TokenHead | SparseHead:
     """The head that the checkpoint's configuration and tensors describe."""
     labels = len(card.labels)
+    if card.label_ids:
+        return _tokens_head(card, checkpoint, weights, config.hidden, ops)
     if checkpoint.task == "classify":
         return _classifier(checkpoint, weights, config, labels, ops)
     if checkpoint.task == "classify_tokens":
@@ -93,6 +95,16 @@ def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
         names = ", ".join(sorted(weights.unread()))
         raise ModelError(f"{weights.where}: has {names}, for which the projection of config.json has no place")
     return _projected(ops, weight, bias, dense.activation.lower())
+
+
+def _tokens_head(card: ModelCard, checkpoint: Checkpoint, weights: Weights, width: int, ops: EncoderOps) -> Head:
+    """The logits of tokens that are labels, at the last token: rows of the vocabulary's projection."""
+    module, compared = checkpoint.logits_module(), card.against_id >= 0
+    ids = [*card.label_ids, *([card.against_id] if compared else [])]
+    rows = weights.rows(f"{module}.weight", ids, card.vocab_size, width)
+    if compared:
+        rows = rows[:-1] - rows[-1:]
+    return Head("lasttoken", [Projection(ops.projection(rows, None))], ops)
 
 
 def _classifier(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:

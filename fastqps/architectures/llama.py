@@ -4,79 +4,59 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.architectures.llama_parts import LlamaParts, rms_norm
-from fastqps.architectures.rope import rotary_table
+from fastqps.architectures.llama_layer import LlamaLayer, make_norm
+from fastqps.architectures.rope import rotary_tables
 from fastqps.architectures.weights import Weights
-from fastqps.errors import ModelError
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.fp8 import Weight, projected, transposed
 from fastqps.ops.interface import DecodeOps, Rows, Site
 
 
-class _Layer:
-    def __init__(
-        self, weights: Weights, number: int, config: DecoderConfig, rotary: torch.Tensor, ops: DecodeOps
-    ) -> None:
-        parts = LlamaParts(weights, number, config, ops)
-        self._attention, self._ops = parts.attention(rotary), ops
-        self.attention_norm, self.qkv, self._out = parts.attention_norm, parts.qkv, parts.out
-        self._mlp_norm = parts.norm("post_attention_layernorm")
-        self._up, self.down = parts.up, parts.down
-
-    def __call__(
-        self,
-        x: torch.Tensor,
-        normed: Rows,
-        step: DecodeStep,
-        cache: torch.Tensor,
-        prefix: torch.Tensor,
-        last_rows: bool,
-    ) -> tuple[torch.Tensor, Rows]:
-        """x [T, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it.
-
-        With ``last_rows``, of the last layer, they are [S, …]: nobody reads the others.
-        """
-        ops = self._ops
-        attended = ops.attend(self.qkv(normed), self._attention, cache, prefix, step, last_rows)
-        if last_rows:
-            x = ops.last_rows(x, step)
-        x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
-        return x, self._up(normed, self.down)
-
-
-def _check_tied_head(weights: Weights, words: torch.Tensor) -> None:
-    """Refuses a head of its own where the configuration ties it: versions of transformers answer differently."""
-    head = weights.get("lm_head.weight")
-    if head is not None and not head.is_meta and not torch.equal(head, words):
-        raise ModelError(
-            f"{weights.where}: config.json says tie_word_embeddings true, and the checkpoint has an lm_head.weight "
-            "that differs from embed_tokens.weight; write false if the model's head is its own, or take the tensor out"
-        )
+def _vocabulary(weights: Weights, config: DecoderConfig, ops: DecodeOps) -> tuple[torch.Tensor, Weight]:
+    """The table of words, and the head's weight: both as wide as the model, with the projections from and to it."""
+    names, width = config.tensors, config.embedding or config.hidden
+    words = weights(f"{names.words}.weight", config.vocab, width)
+    if config.tied_head:
+        weights.check_tied(f"{names.head}.weight", f"{names.words}.weight")
+    if config.embedding:
+        into = transposed(weights(f"{names.project_in}.weight", config.hidden, width))
+        back = weights(f"{names.project_out}.weight", width, config.hidden)
+        head = words if config.tied_head else weights(f"{names.head}.weight", config.vocab, width)
+        return ops.keep(projected(words, into).to(ops.dtype)), projected(head, back)
+    kept = ops.keep(words.to(ops.dtype))
+    return kept, kept if config.tied_head else weights.matrix(f"{names.head}.weight", config.vocab, width)
 
 
 class Llama:
     """The decoder, for sequences of up to ``positions`` tokens, prefix included."""
 
     def __init__(self, weights: Weights, config: DecoderConfig, positions: int, ops: DecodeOps) -> None:
-        self.config, self.ops = config, ops
-        words = weights("embed_tokens.weight", config.vocab, config.hidden)
-        if config.tied_head:
-            _check_tied_head(weights, words)
-        self._words = ops.keep(words.to(ops.dtype))
-        head = self._words if config.tied_head else weights.matrix("lm_head.weight", config.vocab, config.hidden)
+        self.config, self.ops, names = config, ops, config.tensors
+        self._words, head = _vocabulary(weights, config, ops)
         self._head = ops.linear(head, None, Site("logits"))
-        self._norm = rms_norm(weights, "norm.weight", config, ops)
-        rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
-        self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
-        weights.check_unread("layers.", config.layers, more_layers=False)
+        self._places: torch.Tensor | None = None
+        if names.places:
+            first = config.first_place
+            places = weights(f"{names.places}.weight", config.context + first, config.hidden)
+            self._places = ops.keep(places[first : first + positions].to(ops.dtype))
+        self._norm = make_norm(weights, names.norm, config, ops, config.logits_scale)
+        tables = rotary_tables(config.ropes, config.head_dim, positions, ops.keep)
+        self._layers = [LlamaLayer(weights, i, config, ops) for i in range(config.layers)]
+        of_layers = zip(self._layers, tables, config.distances, strict=True)
+        self._attention = [layer.attention(rotary, window) for layer, rotary, window in of_layers]
+        weights.check_unread(names.layers, config.layers, more_layers=False, buffers=names.buffers)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""
-        first, *others = self._layers
-        x = self.ops.embed(self._words, step, state)
+        ops, (first, *others) = self.ops, self._layers
+        x = ops.embed(self._words, step, state, self._places, self.config.embedding_scale)
         normed = first.attention_norm(x, first.qkv)
-        for layer, after, cache, prefix in zip(self._layers, [*others, None], state.cache, state.prefix, strict=True):
-            x, h = layer(x, normed, step, cache, prefix, last_rows=after is None)
+        of_layers = zip(self._layers, self._attention, [*others, None], state.cache, state.prefix, strict=True)
+        for layer, attention, after, cache, prefix in of_layers:
+            last = after is None
+            attended = ops.attend(layer.qkv(normed), attention, cache, prefix, step, last)
+            x, h = layer.finish(ops.last_rows(x, step) if last else x, attended)
             if after:
                 x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
         return self._norm.add_post(layer.down, h, x, self._head)

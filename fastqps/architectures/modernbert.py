@@ -7,9 +7,9 @@ import torch
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import ModernBertConfig
-from fastqps.ops.fp8 import halves
+from fastqps.models.families.rope import Rope
+from fastqps.ops.fp8 import split
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows, Site, SiteKind
 from fastqps.ops.step import Step
 
@@ -39,7 +39,7 @@ class _Layer:
         self.qkv = linear("qkv", "attn.Wqkv", 3 * hidden, hidden, config.attention_bias)
         self._out = linear("out", "attn.Wo", hidden, hidden, config.attention_bias)
         self._mlp_norm = make_norm(weights, f"{at}mlp_norm", config, ops)
-        gate, up = halves(weights.matrix(f"{at}mlp.Wi.weight", 2 * inner, hidden))
+        gate, up = split(weights.matrix(f"{at}mlp.Wi.weight", 2 * inner, hidden), (inner, inner))
         bias = weights(f"{at}mlp.Wi.bias", 2 * inner) if config.mlp_bias else None
         biases = None if bias is None else (bias[:inner], bias[inner:])
         self._up = ops.gated(gate, up, biases, config.activation, site("up"))
@@ -73,7 +73,7 @@ class ModernBert:
         self._embedding = ops.embedding(Tables(words, None, None, *norm_of(weights, "embeddings.norm", config)))
         self._final = make_norm(weights, "final_norm", config, ops)
         kinds, half = config.kinds, config.half_window
-        ropes = {kind: Rope("default", config.thetas[kind]) for kind in sorted(set(kinds))}
+        ropes = {kind: Rope(theta=config.thetas[kind]) for kind in sorted(set(kinds))}
         size = self.hidden // config.heads
         tables = {kind: ops.keep(rotary_table(rope, size, max_tokens)) for kind, rope in ropes.items()}
         self._layers = [

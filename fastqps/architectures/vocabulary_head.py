@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 
 from fastqps.architectures.weights import Weights
-from fastqps.errors import ModelError
 from fastqps.models.families.encoder import EncoderConfig, VocabularyHead
 from fastqps.models.sentence_transformers.splade import SpladeActivation
 from fastqps.ops.fp8 import Quantised, Weight
@@ -83,24 +82,13 @@ def _decoder(weights: Weights, vocab: int, head: VocabularyHead) -> tuple[Weight
     """The weight and the bias of the product with the vocabulary."""
     own, table = f"{head.decoder}.weight", f"{head.words}.weight"
     if head.tied:
-        _check_tied(weights, own, table)
+        weights.check_tied(own, table)
         own = table
     matrix = weights.matrix(own, vocab, head.width)
     if not head.decoder_bias:
         return matrix, None
     own = f"{head.decoder}.bias"
     if head.tied and head.bias:
-        _check_tied(weights, own, head.bias)
+        weights.check_tied(own, head.bias)
         own = own if weights.get(own) is not None else head.bias
     return matrix, weights(own, vocab)
-
-
-def _check_tied(weights: Weights, own: str, other: str) -> None:
-    """Refuses two tensors that differ where the configuration ties them: transformers' versions answer differently."""
-    first, second = weights.get(own), weights.get(other)
-    if first is None or second is None or first.is_meta or torch.equal(first, second):
-        return
-    raise ModelError(
-        f"{weights.where}: config.json ties the head to the table of words, and the checkpoint has a {own} that "
-        f"differs from {other}; write tie_word_embeddings false if the head is its own, or take the tensor out"
-    )

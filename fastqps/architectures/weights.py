@@ -72,6 +72,14 @@ class Weights:
             raise ModelError(f"{self.where}: {name} has shape {tuple(tensor.shape)}, config.json says {shape}")
         return tensor
 
+    def rows(self, name: str, numbers: Sequence[int], *shape: int) -> torch.Tensor:
+        """These rows of the tensor ``name`` of ``shape``, as float32, without a copy of the others."""
+        tensor = self._tensors.get(name)
+        if tensor is None or tensor.dtype.itemsize == 1 or tuple(tensor.shape) != shape:
+            return self(name, *shape)[list(numbers)]
+        self._read.add(name)
+        return tensor[list(numbers)].to(torch.float32)
+
     def get(self, name: str) -> torch.Tensor | None:
         """The tensor as float32, or None."""
         self._read.add(name)
@@ -112,6 +120,16 @@ class Weights:
             tensor.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(tensor)).contiguous()
         )
 
+    def check_tied(self, own: str, other: str) -> None:
+        """Refuses two tensors that differ where the configuration ties them: transformers' versions differ in it."""
+        first, second = self.get(own), self.get(other)
+        if first is None or second is None or first.is_meta or torch.equal(first, second):
+            return
+        raise ModelError(
+            f"{self.where}: config.json ties the head to the table of words, and the checkpoint has a {own} that "
+            f"differs from {other}; write tie_word_embeddings false if the head is its own, or take the tensor out"
+        )
+
     def check_added(self) -> None:
         """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
 
@@ -125,15 +143,16 @@ class Weights:
         """The tensors that were not read yet, as they are in the files."""
         return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
 
-    def check_unread(self, at: str, layers: int, *, more_layers: bool = True) -> None:
+    def check_unread(self, at: str, layers: int, *, more_layers: bool = True, buffers: tuple[str, ...] = ()) -> None:
         """``ModelError`` where a layer holds a weight or bias that nobody has asked for: its model would be another.
 
         Tensors of zeros change nothing. ``at``: what stands before a layer's number in names. ``more_layers``: whether
-        there may be layers behind the first ``layers``; transformers leaves them out.
+        there may be layers behind the first ``layers``; transformers leaves them out. ``buffers``: tensors of a layer
+        that are none of its weights.
         """
         for name, tensor in self.unread().items():
-            number = name.removeprefix(at).partition(".")[0]
-            if not name.startswith(at) or not number.isdecimal():
+            number, _, own = name.removeprefix(at).partition(".")
+            if not name.startswith(at) or not number.isdecimal() or own in buffers:
                 continue
             there = f"{self.where}: the checkpoint has a tensor {name!r}"
             if int(number) >= layers:

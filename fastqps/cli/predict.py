@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", metavar="TEXT", help="text; without any, the lines of stdin")
     parser.add_argument("--model", metavar="NAME_OR_DIR", help="model (default: minilm; with --address: the server's)")
     parser.add_argument("--adapter", metavar="DIR", help="LoRA adapter of PEFT to merge into the model's weights")
+    parser.add_argument("--labels", metavar="LABEL,...", help="score these tokens of a decoder as labels")
+    parser.add_argument("--template", metavar="FILE", help="how a text or a pair is put to a classifier")
     parser.add_argument("--address", metavar="HOST:PORT", help="ask this server instead of loading the model here")
     server_flags.add_arguments(parser)
     parser.add_argument(
@@ -69,6 +71,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--quantization says how to run a model here; a server (--address) has chosen its own")
     if options.address and options.adapter:
         raise ConfigError("--adapter is merged into a model here; a server (--address) has merged its own")
+    for name in ("labels", "template"):
+        if options.address and getattr(options, name):
+            raise ConfigError(f"--{name} is of a model here; a server (--address) has chosen its own")
     for name in ("tenant", "group"):
         if getattr(options, name) and not options.address:
             raise ConfigError(f"--{name} is for a server: add --address HOST:PORT")
@@ -128,6 +133,8 @@ def _engine(options: argparse.Namespace) -> Engine:
         device=options.device or "cpu",
         quantization=options.quantization or "none",
         adapter=options.adapter or "",
+        labels=options.labels.split(",") if options.labels else (),
+        template=options.template or "",
     )
     given = [*generate_options(options), *(["stream"] if options.stream else [])]
     if given and not engine.card.generates:

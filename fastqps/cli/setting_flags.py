@@ -9,7 +9,10 @@ from typing import Any
 from fastqps.config.document import grouped
 from fastqps.config.settings import SETTINGS, Setting
 
-CARD_KEYS = ("adapter", "hub-offline", "max-input-tokens", "max-output-tokens", "prefix", "allow-single-texts")
+CARD_KEYS = (
+    *("adapter", "hub-offline", "max-input-tokens", "max-output-tokens", "prefix"),
+    *("labels", "template", "allow-single-texts"),
+)
 _METAVARS = {"count": "N", "bytes": "SIZE", "duration": "DURATION", "ratio": "RATIO"}
 
 

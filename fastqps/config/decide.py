@@ -61,7 +61,7 @@ def decide(config: Config) -> Config:
     tenant_header(config), tenant_weights(config)  # they only check here
     _fetch(config, models)
     small = device == "cpu"
-    longest = config.max_input_tokens or max(map(_own_limit, models))
+    longest = config.max_input_tokens or max(_own_limit(model, bool(config.labels)) for model in models)
     running = config.max_running or most_running(device)
     longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + running
     tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)
@@ -119,13 +119,15 @@ def _fetch(config: Config, models: tuple[str, ...]) -> None:
                 hub.fetch(text, adapter=adapter, offline=config.hub_offline)
 
 
-def _own_limit(model: str) -> int:
-    """The longest input of a model as the user wrote it. One that cannot be read is refused later, with its reason."""
+def _own_limit(model: str, labelled: bool) -> int:
+    """The longest input of a model as the user wrote it. One that cannot be read is refused later, with its reason.
+
+    ``labelled``: a decoder may have labels, and then takes as much as an encoder."""
     from fastqps.errors import ModelError
     from fastqps.models.cards import default_input_limit  # here: not every command needs it
 
     try:
-        return default_input_limit(model.partition("=")[2] or model)
+        return default_input_limit(model.partition("=")[2] or model, labelled)
     except ModelError:
         return 1
 

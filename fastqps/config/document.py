@@ -19,10 +19,11 @@ _KEYS: dict[str, str] = {
     "Common": "model adapter device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
     "max-output-tokens dtype quantization",
     "Names of models": "any-model-name hub-offline",
+    "Labels and rankings": "labels template allow-single-texts",
     "Edge": "upstream upstream-tls-ca upstream-tls-cert upstream-tls-key upstream-token-file",
     "Batching and memory": "max-batch-tokens max-batch-delay max-step-time max-running slots prefix async-steps "
     "share-weights kernels",
-    "Limits of clients": "allow-single-texts max-queue-items class-weights tenant-metadata tenant-weights "
+    "Limits of clients": "max-queue-items class-weights tenant-metadata tenant-weights "
     "max-message-bytes max-tokenize-bytes max-request-items max-stream-inflight auto-truncate default-timeout "
     "max-timeout stream-idle-timeout max-connection-age",
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",

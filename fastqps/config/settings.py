@@ -356,6 +356,20 @@ class Config:
         "Accept single texts for cross-encoders, which score pairs of texts. off refuses them, since a pair was "
         "probably meant.",
     )
+    labels: tuple[str, ...] = _setting(
+        (),
+        "texts",
+        "Make a classifier of a decoder: the words are its labels, and their probabilities behind a text its scores. "
+        "Each must be one token. NAME=LABEL,... is for one of several models. See docs/labels.md.",
+        metavar="LABEL,...",
+    )
+    template: tuple[str, ...] = _setting(
+        (),
+        "texts",
+        "How a text, or a query and a document, are put to a classifier: a Jinja file, or qwen3-reranker. Without it, "
+        "the chat template of a decoder with --labels. NAME=FILE is for one of several models. See docs/labels.md.",
+        metavar="FILE",
+    )
     allow_output_change: bool = _setting(
         False,
         "switch",

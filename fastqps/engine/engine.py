@@ -30,8 +30,10 @@ class Engine:
     ``kernels`` of cuda ``auto`` (own ones that agree with torch), ``own`` or ``torch``. Raises ``ModelError``,
     ``DeviceError``, and ``DeviceFault`` where a GPU fails. ``max_input_tokens`` must have room for the tokenizer's
     special tokens and, of an encoder, for one token of each text of a pair; None: the model's own limit (a generator's:
-    512). ``allow_single_texts``: a cross-encoder, which scores pairs, takes one text, too. ``card.warnings`` says what
-    you should know of the model.
+    512). ``allow_single_texts``: a cross-encoder, which scores pairs, takes one text, too. ``labels`` make a decoder a
+    classifier: each is a token, and the probabilities of the tokens behind a text are the scores. ``template``, a Jinja
+    file or ``qwen3-reranker``, says how a text or a pair is put to it. ``card.warnings`` says what you should know of
+    the model.
 
     Of generators alone: ``max_output_tokens`` bounds an answer (None: 1,024, or what a smaller context leaves),
     ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
@@ -51,6 +53,8 @@ class Engine:
         prefix: str = "",
         allow_single_texts: bool = False,
         adapter: str = "",
+        labels: Sequence[str] = (),
+        template: str = "",
     ) -> None:
         device = one_device(device)
         self.card = load_card(
@@ -60,6 +64,8 @@ class Engine:
             prefix_text=prefix,
             allow_single_texts=allow_single_texts,
             adapter=adapter,
+            labels=labels,
+            template=template,
         )
         if prefix and not self.card.prefix_ids:
             raise ModelError(f"{self.card.name} does not generate text: a prefix would have no effect")

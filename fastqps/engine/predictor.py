@@ -84,24 +84,20 @@ class Predictor:
         """(ids, number of leading ids that belong to the first text) of every item."""
         if isinstance(items, str):
             raise ValueError("predict takes a list of items, not one text")
-        prompt, role = self.card.prompt(prompt_name), self.card.role(prompt_name)
+        self.card.prompt(prompt_name)  # also where no item is a text
+        role = self.card.role(prompt_name)
         if role.refusal:
             raise ValueError(f"prompt_name: {role.refusal}")
         items = [self._bound_characters(number, item, truncate) for number, item in enumerate(items)]
         for number, item in enumerate(items):
             check_text(f"item {number}", item)
-        texts = [_prompted(prompt, item) for item in items if _is_text(item)]
+        texts = [self._worded(number, item, prompt_name) for number, item in enumerate(items) if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
         cut: Cut = "counted" if not truncate else "first" if keep_second else "longest"
         tokenized = iter(self._tokenizer.encode_items(texts, role.max_tokens, cut) if texts and self._tokenizer else ())
         encoded: list[tuple[Sequence[int], int]] = []
         for number, item in enumerate(items):
-            if self.card.pairs_only and isinstance(item, str):
-                raise ValueError(
-                    f"item {number}: one text, and {self.card.name} scores pairs of texts; give a pair, or set "
-                    "allow_single_texts"
-                )
             if _is_text(item):
                 done = next(tokenized)
                 if self.card.roles:
@@ -119,6 +115,17 @@ class Predictor:
             else:
                 encoded.append(_expanded(*self._check_ids(number, item, role, truncate), role))
         return encoded
+
+    def _worded(self, number: int, item: str | tuple[str, str], prompt_name: str) -> str | tuple[str, str]:
+        if self.card.pairs_only and isinstance(item, str):
+            raise ValueError(
+                f"item {number}: one text, and {self.card.name} scores pairs of texts; give a pair, or set "
+                "allow_single_texts"
+            )
+        try:
+            return self.card.worded(item, prompt_name)
+        except ValueError as error:
+            raise ValueError(f"item {number}: {error}") from None
 
     def _bound_characters(self, number: int, item: Item, truncate: bool) -> Item:
         """The item, or as many characters of it as its model's package would read."""
@@ -164,12 +171,6 @@ class Predictor:
             tokens += lengths[i]
         if batch:
             yield batch
-
-
-def _prompted(prompt: str, item: str | tuple[str, str]) -> str | tuple[str, str]:
-    if not prompt:
-        return item
-    return prompt + item if isinstance(item, str) else (prompt + item[0], item[1])
 
 
 def _expanded(ids: Sequence[int], first_len: int, role: InputRole) -> tuple[Sequence[int], int]:

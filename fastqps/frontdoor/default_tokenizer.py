@@ -29,13 +29,13 @@ class DefaultTokenizer:
         tokenizer = self._tokenizer()
         card = self._models.all()[0].card
         try:
-            prompt = card.prompt(prompt_name or "")
+            worded = card.worded(text, prompt_name or "")
         except ValueError as error:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, str(error)) from None
         most = card.max_input_tokens * CHARACTERS_PER_TOKEN
         if not 0 < len(text) <= most:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, f"inputs: {len(text)} characters, must have 1 to {most}")
-        return tokenizer.pieces(prompt + text, special_tokens=special_tokens)
+        return tokenizer.pieces("".join(worded), special_tokens=special_tokens)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of token ids."""

@@ -14,7 +14,7 @@ count) but not stored.
 ``quantise_rows``       float8 where no kernel before could write it
 ``pool``                each item's first, last, mean or largest row in float32; the end stamp
 ``bag_means``           a static model's ids → the mean of each item's rows of its table; the start stamp
-``embed_tokens``        new sequences' parameters; ids or the slot's newest token, kept → rows of words; start stamp
+``embed_tokens``        new sequences' parameters; ids or the slot's newest token, kept → words and places; start stamp
 ``rope_kv``             queries and keys normalised and turned; keys and values of a decoder's rows into their slots
 ``slot_attention``      those queries over the prefix and their own slot, of prompts and running sequences alike
 ``last_rows``           the last row of each run

@@ -23,10 +23,13 @@ def _embed_tokens(
     records,
     positions,
     history,
+    places,
+    scale,
     stamps,
     WIDTH: tl.constexpr,
     RECORD: tl.constexpr,
     POSITIONS: tl.constexpr,
+    SCALED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0)
@@ -41,9 +44,15 @@ def _embed_tokens(
         if id < 0:
             id = tl.load(last_token + slot)
         # Nothing reads it before this step's logits are changed.
-        tl.store(history + slot.to(tl.int64) * POSITIONS + tl.load(positions + row), id)
+        position = tl.load(positions + row)
+        tl.store(history + slot.to(tl.int64) * POSITIONS + position, id)
         column = tl.arange(0, BLOCK)
         x = tl.load(table + id.to(tl.int64) * WIDTH + column, mask=column < WIDTH)
+        if SCALED:
+            x = x.to(tl.float32) * scale
+        if places is not None:
+            x = x.to(tl.float32) + tl.load(places + position.to(tl.int64) * WIDTH + column, mask=column < WIDTH)
+        x = x.to(out.dtype.element_ty)
         tl.store(out + row.to(tl.int64) * WIDTH + column, x, mask=column < WIDTH)
 
 
@@ -58,9 +67,12 @@ def embed_tokens(
     params: torch.Tensor,
     positions: torch.Tensor,
     history: torch.Tensor,
+    places: torch.Tensor | None = None,
+    scale: float = 1.0,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token.
+    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token, times
+    ``scale``; plus the row of its position in ``places`` [positions, width], of the same type.
 
     kv_slots int32 [T]; last_token int32 by slot; counts int32 [≥ 3]: rows, runs, new sequences. The records of new
     sequences, ``admitted`` int32 [S, words], go to their slots in ``params`` int32 [slots, words]; the rows' tokens go
@@ -81,10 +93,13 @@ def embed_tokens(
         params,
         positions,
         history,
+        places,
+        scale,
         stamped(stamps),
         WIDTH=width,
         RECORD=ADMITTED_WORDS,
         POSITIONS=history.shape[1],
+        SCALED=scale != 1.0,
         BLOCK=shape.block,
         num_warps=shape.warps,
     )

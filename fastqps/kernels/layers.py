@@ -62,6 +62,7 @@ class Attention:
     # two vectors for each distance: the score of a query and a key has the query's product with the first, and the
     # key's with the second; as the device's ``EncoderOps.relative`` makes them
     relative: torch.Tensor | None = None
+    cap: float = 0.0  # a decoder's scores become cap · tanh(score / cap); 0: they stay
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads:

@@ -62,11 +62,14 @@ def _rope_kv(
         a *= shrink * for_query * tl.load(k_norm + weight, mask=of_key, other=1.0)
         for_query = tl.load(q_norm + half + weight, mask=of_query, other=1.0)
         b *= shrink * for_query * tl.load(k_norm + half + weight, mask=of_key, other=1.0)
-    angle = rotary + position[:, None] * HEAD_DIM + column
-    turns = inside & ~is_value[:, None]
-    cos = tl.load(angle, mask=turns, other=1.0)
-    sin = tl.load(angle + half, mask=turns, other=0.0)
-    first_half, second_half = a * cos - b * sin, b * cos + a * sin
+    if rotary is not None:
+        angle = rotary + position[:, None] * HEAD_DIM + column
+        turns = inside & ~is_value[:, None]
+        cos = tl.load(angle, mask=turns, other=1.0)
+        sin = tl.load(angle + half, mask=turns, other=0.0)
+        first_half, second_half = a * cos - b * sin, b * cos + a * sin
+    else:
+        first_half, second_half = a, b
 
     to_query = queries + (row * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column
     kept = inside & is_query[:, None]
@@ -93,9 +96,9 @@ def rope_kv(
     """Keeps keys and values of ``counts[0]`` rows in one layer's ``cache``, at their position less the prefix's length.
 
     qkv [T, (heads + 2 kv_heads) · head_dim]; cache [2, slots, kv_heads, max_len, head_dim]; positions, kv_slots int32
-    [T]; counts int32 [1 or more]. → the queries [T, heads · head_dim] as ``slot_attention`` reads them: turned, and
-    scaled so that weights are powers of two. It could turn them itself, but in tiles that are padded to the size of a
-    matrix product, which takes more instructions than writing them here.
+    [T]; counts int32 [1 or more]. → the queries [T, heads · head_dim] as ``slot_attention`` reads them: turned
+    where there are angles, and scaled so that weights are powers of two. It could turn them itself, but in tiles that
+    are padded to the size of a matrix product, which takes more instructions than writing them here.
     """
     heads, kv_heads, head_dim, rows = attention.heads, attention.kv_heads, cache.shape[4], len(qkv)
     queries = qkv.new_empty(rows, heads * head_dim)

@@ -8,6 +8,9 @@ import triton.language as tl
 
 from fastqps.kernels.shapes import slot_attention_shape
 
+_LOWEST = tl.constexpr(-1e30)  # finite, so that a row that sees no key of a block stays a number
+_LOG2_E = tl.constexpr(1.4426950408889634)
+
 
 @triton.jit
 def _attend_span(
@@ -19,13 +22,21 @@ def _attend_span(
     values,
     n_keys,
     seen,
+    since,
+    cap,
     HEAD_DIM: tl.constexpr,
     COLUMNS: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
 ):
-    """Goes on with a softmax over ``n_keys`` more keys, of which query i sees the first ``seen[i]``."""
+    """Goes on with a softmax over ``n_keys`` more keys, of which query i sees the first ``seen[i]``.
+
+    Where there is a ``since``, it sees none in front of ``since[i]``. Scores are powers of two, and so is ``cap``.
+    """
     column = tl.arange(0, COLUMNS)[None, :]
-    for start in range(0, n_keys, BLOCK_KEYS):
+    begin = 0
+    if since is not None:
+        begin = tl.maximum(tl.min(since, axis=0), 0) // BLOCK_KEYS * BLOCK_KEYS
+    for start in range(begin, n_keys, BLOCK_KEYS):
         at = start + tl.arange(0, BLOCK_KEYS)
         inside = (at < n_keys)[:, None]
         if COLUMNS > HEAD_DIM:
@@ -34,7 +45,12 @@ def _attend_span(
         key = tl.load(keys + place, mask=inside, other=0.0)
         value = tl.load(values + place, mask=inside, other=0.0)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
-        scores = tl.where(at[None, :] < seen[:, None], scores, float("-inf"))
+        if cap is not None:
+            scores = cap * (1 - 2 / (1 + tl.exp2(scores * (2 * _LOG2_E / cap))))  # the hyperbolic tangent
+        visible = at[None, :] < seen[:, None]
+        if since is not None:
+            visible = visible & (at[None, :] >= since[:, None])
+        scores = tl.where(visible, scores, float("-inf"))
         new_max = tl.maximum(score_max, tl.max(scores, axis=1))
         weights = tl.exp2(scores - new_max[:, None])
         shrink = tl.exp2(score_max - new_max)
@@ -59,6 +75,8 @@ def _slot_attention(
     slot_stride,
     head_stride,
     prefix_part_stride,
+    cap,
+    WINDOW: tl.constexpr,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -96,19 +114,21 @@ def _slot_attention(
     if ROWS > 1:
         valid = valid & (tl.load(kv_slots + row, mask=valid, other=-1) == slot)
     seen = own + 1 + tl.where(valid, row - first, 0)
+    since = seen - 1 - WINDOW if WINDOW is not None else None
+    since_shared = since + prefix_len if WINDOW is not None else None
 
     column = tl.arange(0, COLUMNS)[None, :]
     inside = valid[:, None] & (column < HEAD_DIM)
     at_query = (row * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column
     query = tl.load(queries + at_query, mask=inside, other=0.0)
-    score_max = tl.full([QUERIES], float("-inf"), tl.float32)
+    score_max = tl.full([QUERIES], _LOWEST, tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     sums = tl.zeros([QUERIES, COLUMNS], tl.float32)
     if prefix is not None:
         keys = prefix + kv_head * prefix_len * HEAD_DIM
         all_seen = tl.zeros([QUERIES], tl.int32) + prefix_len
         score_max, total, sums = _attend_span(
-            query, score_max, total, sums, keys, keys + prefix_part_stride, prefix_len, all_seen,
+            query, score_max, total, sums, keys, keys + prefix_part_stride, prefix_len, all_seen, since_shared, cap,
             HEAD_DIM, COLUMNS, BLOCK_KEYS,
         )  # fmt: skip
     keys = cache + slot.to(tl.int64) * slot_stride + kv_head * head_stride
@@ -121,6 +141,8 @@ def _slot_attention(
         keys + part_stride,
         tl.max(seen, axis=0),
         seen,
+        since,
+        cap,
         HEAD_DIM,
         COLUMNS,
         BLOCK_KEYS,
@@ -139,13 +161,15 @@ def slot_attention(
     counts: torch.Tensor,
     *,
     last_rows: bool,
+    window: int | None = None,
+    cap: float | None = None,
 ) -> torch.Tensor:
     """Every row attends to the prefix and to its own slot up to itself; ``rope_kv`` comes before.
 
     queries [T, heads · head_dim], what ``rope_kv`` gave; cache [2, slots, kv_heads, max_len, head_dim] and prefix [2,
     kv_heads, prefix_len, head_dim] of one layer; starts int32 [S + 1]; positions, kv_slots int32 [T]; counts int32 [2
     or more]: rows and runs. → [T, heads · head_dim], or with ``last_rows`` [S, heads · head_dim] of each run's last
-    row. What lies beyond ``counts`` is not written.
+    row. What lies beyond ``counts`` is not written. ``window`` and ``cap``: as of ``Attention``.
     """
     _, _, kv_heads, _, head_dim = cache.shape
     prefix_len, width = prefix.shape[2], queries.shape[1]
@@ -165,6 +189,8 @@ def slot_attention(
         prefix_len,
         *cache.stride()[:3],
         prefix.stride(0),
+        None if cap is None else cap * _LOG2_E.value,
+        WINDOW=window,
         HEADS=heads,
         KV_HEADS=kv_heads,
         HEAD_DIM=head_dim,

@@ -10,8 +10,10 @@ from typing import Any
 
 from fastqps._core import TASKS, TaskTraits
 from fastqps.errors import ModelError
+from fastqps.models.chat.card import ChatCard, frozen
 from fastqps.models.files.config_values import Activation
 from fastqps.models.files.generation_keys import LogitOptions
+from fastqps.models.scores.template import TextTemplate, filled
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
@@ -63,6 +65,8 @@ class ModelCard:
     tokenizer: str  # path of tokenizer.json; "" if the checkpoint has none (then only token ids can be served)
     cuts_left: bool = False  # an input that is too long keeps its end
     labels: tuple[str, ...] = ()
+    label_ids: tuple[int, ...] = ()  # of labels that are tokens of a decoder's vocabulary; (): they have a head
+    against_id: int = -1  # the token whose logit is taken off that of each label; -1: none
     normalize: bool = False
     activation: Activation = "identity"
     position_offset: int = 0  # position id of a first token; RoBERTa: padding id + 1, and padding is not counted
@@ -85,7 +89,9 @@ class ModelCard:
     adapter: str = ""  # the folder of what is merged into its weights; "": nothing
     prompts: tuple[tuple[str, str], ...] = ()  # (name, text) of what requests can have put in front of their texts
     default_prompt: str = ""  # the name of the one that stands there where a request names none; "": none
+    templates: tuple[TextTemplate, ...] = ()  # by prompt; (): inputs are tokenized as they come, behind their prompt
     roles: tuple[InputRole, ...] = ()  # of a model with a vector for each token; the first: of no prompt's name
+    chat: ChatCard | None = None  # of a generator: the checkpoint's chat template; None: it takes no chats
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property
@@ -122,6 +128,18 @@ class ModelCard:
             raise ValueError(f"prompt_name: {name[:60]!r}, but the model {known}; put another in front of the text")
         return texts[name]
 
+    def worded(self, item: str | tuple[str, str], prompt_name: str) -> str | tuple[str, str]:
+        """What is tokenized of a text or a pair: with its prompt, or in its template. ``ValueError`` as ``prompt``."""
+        prompt = self.prompt(prompt_name)
+        if not self.templates:
+            return prompt + item if isinstance(item, str) else (prompt + item[0], item[1])
+        template = next(each for each in self.templates if each.name == prompt_name)
+        parts = template.text if isinstance(item, str) else template.pair
+        if not parts:
+            one, other = ("text", "pair of texts") if isinstance(item, str) else ("pair of texts", "text")
+            raise ValueError(f"the template of {self.name} has no place for a {one}; give a {other}")
+        return filled(parts, *([item] if isinstance(item, str) else item))
+
     @property
     def special_tokens(self) -> SpecialTokens:
         """The special tokens that the tokenizer adds to a text. After a prefix it adds none at the beginning."""
@@ -145,17 +163,13 @@ class ModelCard:
     @staticmethod
     def from_json(text: str) -> ModelCard:
         """The card that ``to_json`` wrote."""
-        fields: dict[str, Any] = {key: _frozen(value) for key, value in json.loads(text).items()}
+        fields: dict[str, Any] = {key: frozen(value) for key, value in json.loads(text).items()}
         options = fields["logit_options"]
         roles = tuple(InputRole(**role) for role in fields["roles"])
-        return ModelCard(**{**fields, "logit_options": options and LogitOptions(**options), "roles": roles})
-
-
-def _frozen(value: Any) -> Any:
-    """JSON has no tuples."""
-    if isinstance(value, dict):
-        return {key: _frozen(one) for key, one in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+        templates = tuple(TextTemplate(**template) for template in fields["templates"])
+        chat = fields["chat"] and ChatCard.of(fields["chat"])
+        more = {"logit_options": options and LogitOptions(**options), "roles": roles, "templates": templates}
+        return ModelCard(**{**fields, **more, "chat": chat})
 
 
 def shorter(limit: int, own: int, whose: str = "the model takes") -> tuple[str, ...]:

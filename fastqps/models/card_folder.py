@@ -55,21 +55,14 @@ class CardFolder:
         name: str | None,
         max_input_tokens: int | None,
         max_output_tokens: int | None,
-        prefix_text: str,
-        allow_single_texts: bool,
-        adapter: str,
+        told: Mapping[str, bool],
     ) -> ModelCard:
-        """The card for the arguments of ``load_card``. ``ModelError`` if a file has changed, and for what has to be
-        said when the card is written."""
+        """The card for the arguments of ``load_card``. ``told``: the flags with which a card is written, and whether
+        they say something else now. ``ModelError`` if they do, or if a file has changed."""
         stamp, card = self.stamp(), self.card
         self.digest()
         limit = card.max_input_tokens
-        for flag, differs in (
-            ("--max-input-tokens", max_input_tokens not in (None, limit)),
-            ("--prefix", bool(prefix_text)),
-            ("--allow-single-texts", allow_single_texts and card.pairs_only),
-            ("--adapter", bool(adapter)),
-        ):
+        for flag, differs in {"--max-input-tokens": max_input_tokens not in (None, limit), **told}.items():
             if differs:
                 has = f" (it takes {limit})" if flag == "--max-input-tokens" else ""
                 raise ModelError(

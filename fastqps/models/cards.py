@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard, shorter
-from fastqps.models.card_folder import open_card
+from fastqps.models.card_folder import CardFolder, open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
 from fastqps.models.files.config_values import CARD_BYTES_MAX
 from fastqps.models.names import resolve, resolve_adapter
+from fastqps.models.scoring import read_scoring
 from fastqps.models.static import StaticModel, open_static
 
 _STATIC_TOKENS_DEFAULT_MAX = 512  # of a static model without a limit of its own
@@ -30,6 +33,8 @@ def load_card(
     prefix_text: str = "",
     allow_single_texts: bool = False,
     adapter: str = "",
+    labels: Sequence[str] = (),
+    template: str = "",
 ) -> ModelCard:
     """The card of a checkpoint: a directory, a known name such as ``minilm``, or ``OWNER/NAME`` of the hub.
 
@@ -37,6 +42,8 @@ def load_card(
     ``max_input_tokens`` None: the model's own, as ``default_input_limit`` bounds it.
     ``allow_single_texts``: a cross-encoder takes one text, too.
     ``adapter``: the directory of PEFT's, or hub:OWNER/NAME, that is merged into the weights.
+    ``labels``: a decoder is a classifier, whose labels are these tokens of its vocabulary. ``template``: a file, or a
+    name that ``fastqps.models.scoring.PACKAGED`` has, that says how a text or a pair is put to a classifier.
     ``max_output_tokens`` (None: 1,024, or what a smaller context leaves) and ``prefix_text`` (in front of
     every prompt; its ids go into the card and into the version) are of generators alone.
     In a folder that ``fastqps card`` has written they are what they were then.
@@ -48,28 +55,52 @@ def load_card(
     try:
         if kept := open_card(root):
             limits = max_input_tokens, max_output_tokens
-            return _usable(kept.served(name, *limits, prefix_text, allow_single_texts, adapter))
+            told = {
+                "--prefix": bool(prefix_text),
+                "--allow-single-texts": allow_single_texts and kept.card.pairs_only,
+                "--adapter": bool(adapter),
+                "--labels": bool(labels),
+                "--template": bool(template),
+            }
+            return _usable(kept.served(name, *limits, told))
         if static := open_static(root):
             if merged:
                 raise ModelError(f"{merged}: a static model has no layers that an adapter could change")
+            if labels or template:
+                raise ModelError(f"{root}: --labels and --template are for decoders, and this is a static model")
             card = _static_card(static, name or served, max_input_tokens)
             return _usable(dataclasses.replace(card, stamp=static.stamp()))
-        checkpoint = Checkpoint.open(root, merged)
-        stamp = checkpoint.stamp()
+        checkpoint = Checkpoint.open(root, merged, by_tokens=bool(labels))
+        stamp, scoring = checkpoint.stamp(), read_scoring(checkpoint, labels, template)
         if checkpoint.generates:
             card = decoder_card(checkpoint, name or served, max_input_tokens, max_output_tokens, prefix_text)
         else:
-            card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts)
+            card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts, scoring=scoring)
+            card = dataclasses.replace(card, version=_version(checkpoint, card))
         files = checkpoint.tokenizer_files
         warnings, folder = (*card.warnings, *files.warnings), str(merged or "")
         return _usable(
-            dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, adapter=folder, warnings=warnings)
+            dataclasses.replace(
+                card,
+                stamp=stamp,
+                tokenizer_parts=card.tokenizer_parts or files.parts,
+                adapter=folder,
+                warnings=warnings,
+            )
         )
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:
         # Values are checked when they are read, so that any of these errors is a fault of the files.
         raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
+
+
+def _version(files: Checkpoint | CardFolder | StaticModel, card: ModelCard) -> str:
+    """The version of an encoder's files as they are now, and of what its card has from elsewhere."""
+    digest, scoring = files.digest(), (card.label_ids, card.against_id, card.templates)
+    if isinstance(files, CardFolder) or not (card.label_ids or card.templates):
+        return digest
+    return hashlib.sha256(f"{digest}\0{scoring!r}".encode()).hexdigest()[:12]
 
 
 def _usable(card: ModelCard) -> ModelCard:
@@ -125,8 +156,10 @@ def _static_limit(model: StaticModel) -> int:
     return min(model.max_tokens or _STATIC_TOKENS_DEFAULT_MAX, _STATIC_TOKENS_DEFAULT_MAX)
 
 
-def default_input_limit(name_or_dir: str) -> int:
-    """The longest input of a checkpoint where no setting says it. Reads JSON alone. Raises ``ModelError``."""
+def default_input_limit(name_or_dir: str, labelled: bool = False) -> int:
+    """The longest input of a checkpoint where no setting says it. Reads JSON alone. Raises ``ModelError``.
+
+    ``labelled``: a generator may be a classifier by its tokens, and the longer limit of both counts."""
     _, root = resolve(name_or_dir)
     try:
         if kept := open_card(root):
@@ -134,7 +167,11 @@ def default_input_limit(name_or_dir: str) -> int:
         if static := open_static(root):
             return _static_limit(static)
         checkpoint = Checkpoint.open(root)
-        return PROMPT_TOKENS_DEFAULT if checkpoint.generates else default_encoder_limit(checkpoint)
+        if checkpoint.generates and not labelled:
+            return PROMPT_TOKENS_DEFAULT
+        if checkpoint.generates:
+            checkpoint = Checkpoint.open(root, by_tokens=True)
+        return default_encoder_limit(checkpoint)
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:
@@ -154,7 +191,7 @@ def check_files(card: ModelCard) -> None:
         if isinstance(files, Checkpoint) and files.generates:
             current = decoder_version(files, card.prefix_ids)
         else:
-            current = files.digest()
+            current = _version(files, card)
     except OSError as error:
         raise ModelError(f"{card.path}: {error}") from error
     if current != card.version:

@@ -12,6 +12,7 @@ from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
 from fastqps.models.card import ModelCard
+from fastqps.models.chat.reading import has_chat_template
 from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig
@@ -32,7 +33,6 @@ from fastqps.models.tokenizers.files import (
     tokenizer_source,
     without_tokenizer,
 )
-from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
 from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
 
@@ -49,29 +49,34 @@ class Checkpoint:
     family: EncoderFamily | DecoderFamily
     task: str  # of TASKS
     adapter: Adapter | None = None
+    by_tokens: bool = False  # it classifies, and its labels are tokens of its vocabulary
 
     @classmethod
     def of(cls, card: ModelCard) -> Checkpoint:
         """The checkpoint of a card, with its adapter; ``ModelError`` as ``open``."""
-        return cls.open(Path(card.path), Path(card.adapter) if card.adapter else None)
+        return cls.open(Path(card.path), Path(card.adapter) if card.adapter else None, by_tokens=bool(card.label_ids))
 
     @classmethod
-    def open(cls, root: Path, adapter: Path | None = None) -> Checkpoint:
+    def open(cls, root: Path, adapter: Path | None = None, *, by_tokens: bool = False) -> Checkpoint:
         """Reads the configuration; ``ModelError`` if it is not a model that can be served, with the reason.
 
-        ``adapter``: the folder of one that is merged into the weights.
+        ``adapter``: the folder of one that is merged into the weights. ``by_tokens``: labels are tokens of its
+        vocabulary, as they are if its files have a LogitScore.
         """
         merged = read_adapter(adapter) if adapter else None
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
         refuse_adapter(encoder)
-        family, config = read_config(root, encoder)
+        if by_tokens and has_file(root / "modules.json") and not pipeline.logit_score:
+            raise ModelError(f"{root / 'modules.json'}: its modules say what the model gives, which are no labels")
+        by_tokens = by_tokens or pipeline.logit_score is not None
+        family, config = read_config(root, encoder, by_tokens)
         check_base(merged, root, config, pipeline)
-        task = task_of(root, family, config, pipeline, merged)
+        task = task_of(root, family, config, pipeline, merged, by_tokens)
         sentence = SentenceConfig()
         if isinstance(family, EncoderFamily):
             sentence = read_sentences(root, encoder, family, pipeline, task)
-        checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
+        checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged, by_tokens)
         checkpoint._check_preprocessing()
         return checkpoint
 
@@ -96,6 +101,14 @@ class Checkpoint:
         """The head of a token classifier in front of its projection to labels; None: it has none."""
         read = self._encoders.read_token_head
         return read(self.config) if read else None
+
+    def logits_module(self) -> str:
+        """The name of the module whose rows give the logits of tokens."""
+        read = self._encoders.read_logits
+        assert read, "a checkpoint with labels that are tokens has logits"
+        name = read(self.config)
+        check_tied(self.adapter, ("lm_head", name) if name != "lm_head" else ())
+        return name
 
     def vocabulary_head(self) -> VocabularyHead:
         """The head of a masked language model; ``ModelError`` with the reason where it cannot be computed."""
@@ -169,7 +182,7 @@ class Checkpoint:
                 "the class that tokenizer_config.json names, does not"
             )
         built_anew = not has_file(self.root / "modules.json") and (self.task == "embed" or self.cross_encoder)
-        if built_anew and (place := self._chat_template()):
+        if built_anew and (place := has_chat_template(self.encoder)):
             raise ModelError(
                 f"{self.root}: {place} has a chat template and there is no modules.json: sentence-transformers renders "
                 "every input through the template, which is not supported; delete the template to serve plain texts"
@@ -179,12 +192,6 @@ class Checkpoint:
         """That of tokenizer.json, or the one that its class puts in the place."""
         parts = json.loads(self.tokenizer_files.parts or "{}")
         return (self.optional_json("tokenizer.json") | parts).get("normalizer")
-
-    def _chat_template(self) -> str:
-        """The file in which the tokenizer's chat template lies; "" where it has none."""
-        if has_file(self.encoder / CHAT_TEMPLATE):
-            return CHAT_TEMPLATE
-        return TOKENIZER_CONFIG if self.optional_json(TOKENIZER_CONFIG).get("chat_template") is not None else ""
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""

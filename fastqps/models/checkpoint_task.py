@@ -36,12 +36,19 @@ def task_of(
     config: Keys,
     pipeline: Pipeline,
     adapter: Adapter | None,
+    by_tokens: bool = False,
 ) -> str:
-    """By the architecture that config.json or the adapter names, and modules.json; ``ModelError`` if it is none."""
+    """By the architecture that config.json or the adapter names, and modules.json; ``ModelError`` if it is none.
+
+    ``by_tokens``: labels are tokens of a decoder's vocabulary.
+    """
     named = str((config.get("architectures") or [""])[0])
     if isinstance(family, DecoderFamily):
         _check_generator(root, str(config["model_type"]), named or _GENERATE, adapter)
         return "generate"
+    if by_tokens:
+        _check_logits(root, family, named, adapter)
+        return "classify"
     architecture = (adapter and adapter.architecture) or named or "Model"
     if pipeline.splade:
         if not architecture.endswith(_FILL_MASKS):
@@ -53,13 +60,25 @@ def task_of(
 
 
 def _check_generator(root: Path, kind: str, architecture: str, adapter: Adapter | None) -> None:
-    if not architecture.endswith(_GENERATE):
+    if not architecture.endswith((_GENERATE, "LMHeadModel")):
         raise ModelError(
             f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}, "
             f"{_CLASSIFY} or {_CLASSIFY_TOKENS}, or have a modules.json that says how it embeds"
         )
     if adapter and adapter.architecture:
         raise ModelError(f"{adapter.root}: its task_type makes a classifier, and a {kind} has to generate")
+
+
+def _check_logits(root: Path, family: EncoderFamily, architecture: str, adapter: Adapter | None) -> None:
+    if not architecture.endswith(_GENERATES):
+        raise ModelError(
+            f"{root}: labels that are tokens are of a {_GENERATE}, whose logits are their scores, and this is a "
+            f"{architecture or 'Model'}"
+        )
+    if family.read_logits is None:
+        raise ModelError(f"{root}: scores of tokens are not supported for a {family.name}")
+    if adapter and adapter.architecture:
+        raise ModelError(f"{adapter.root}: its task_type makes a classifier with labels of its own")
 
 
 def _encoder_task(root: Path, family: EncoderFamily, pipeline: Pipeline, architecture: str) -> str:
@@ -93,7 +112,8 @@ def read_sentences(root: Path, encoder: Path, family: EncoderFamily, pipeline: P
     if task == "embed_multi":
         sentence = read_multi_config(root, encoder, pipeline.skip_list)
     else:
-        sentence = read_sentence_config(root, encoder, task == "classify", family.decodes)
+        logits = pipeline.logit_score is not None
+        sentence = read_sentence_config(root, encoder, task == "classify", family.decodes, logits=logits)
     return sentence if pipeline.pools_prompts else _without_prompts(root, sentence)
 
 
@@ -114,17 +134,18 @@ def _without_prompts(root: Path, sentence: SentenceConfig) -> SentenceConfig:
     return replace(sentence, prompts=prompts, warnings=(*sentence.warnings, warning))
 
 
-def read_config(root: Path, encoder: Path) -> tuple[EncoderFamily | DecoderFamily, Keys]:
+def read_config(root: Path, encoder: Path, by_tokens: bool = False) -> tuple[EncoderFamily | DecoderFamily, Keys]:
     """The family, and config.json by its rules; ``ModelError`` for any other and for keys that are refused.
 
-    A decoder with a modules.json, or with a head for scores, is an encoder: it generates nothing.
+    A decoder with a modules.json, with a head for scores, or whose tokens are labels (``by_tokens``) is an encoder: it
+    generates nothing.
     """
     values = read_object(encoder / CONFIG)
     try:
         architecture, listed = str((values.get("architectures") or [""])[0]), has_file(root / "modules.json")
         generates = architecture.endswith(_GENERATES) and not listed
         family = family_of(values.get("model_type"), values.get("position_embedding_type"), generates=generates)
-        scores = architecture.endswith((_CLASSIFY, _CLASSIFY_TOKENS))
+        scores = by_tokens or architecture.endswith((_CLASSIFY, _CLASSIFY_TOKENS))
         if isinstance(family, DecoderFamily) and (scores or listed):
             family = encoder_of(family)
         config = family.config_keys(values, has_file(encoder / "generation_config.json"))

@@ -54,6 +54,7 @@ _FILES = (
     ("Normalize", keys.NORMALIZE),
     ("Normalize, of the vectors of tokens", keys.TOKEN_NORMALIZE),
     ("SpladePooling", keys.SPLADE_POOLING),
+    ("LogitScore", keys.LOGIT_SCORE),
     ("MultiVectorMask", keys.TOKEN_MASK),
     ("adapter_config.json", ADAPTER_KEYS),
 )
@@ -87,11 +88,15 @@ def _section(family: Family) -> str:
             "A `generation_config.json` alone says how to generate where there is one: such keys are irrelevant then, "
             "and so is `eos_token_id`, even if the `generation_config.json` names none."
         )
-        encodes = _names(encoder_of(family).keys.honoured - rules.honoured)
-        lines.append(
-            f"Where such a checkpoint embeds (by its `modules.json`) or gives scores, {encodes} are honoured, too, and "
-            "keys that say how to generate are irrelevant."
-        )
+        if family.encodes:
+            encodes = _names(encoder_of(family).keys.honoured - rules.honoured)
+            lines.append(
+                f"Where such a checkpoint embeds (by its `modules.json`) or gives scores, {encodes} are honoured, too, "
+                "and keys that say how to generate are irrelevant."
+            )
+    for names, what in ((family.older, "is read"), (family.aliases, "holds")):
+        if names:
+            lines.append(f"By another name: {', '.join(f'`{key}` {what} as `{name}`' for key, name in names.items())}.")
     return "\n\n".join(lines) + "\n"
 
 

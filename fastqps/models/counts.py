@@ -25,11 +25,10 @@ def check_counts(checkpoint: Checkpoint, config: EncoderConfig | DecoderConfig, 
     if checkpoint.adapter:
         tensors += checkpoint.adapter.replaced.values()
     if isinstance(config, DecoderConfig):
-        keys = [tensor for tensor in tensors if tensor.name.endswith("k_proj.weight")]
-        _check_shape("rows of keys", keys, config.kv_heads * config.head_dim, config.hidden, config.layers)
+        _check_keys(tensors, config)
     elif config.layers > len(tensors) and not (isinstance(config, BertConfig) and config.shared_layers):
         raise ModelError(f"{CONFIG} says {config.layers} layers, and the weights have {len(tensors)} tensors")
-    embedding_width = config.embedding if isinstance(config, BertConfig) and config.embedding else config.hidden
+    embedding_width = getattr(config, "embedding", None) or config.hidden
     _check_shape("words", tensors, config.vocab, embedding_width)
     if embedding_width != config.hidden:
         _check_shape("hidden states", tensors, config.hidden, embedding_width)
@@ -51,6 +50,15 @@ def check_counts(checkpoint: Checkpoint, config: EncoderConfig | DecoderConfig, 
         own = _tensors([checkpoint.root / dense.folder / WEIGHTS])
         _check_shape(f"outputs of {dense.folder}", own, dense.out_features, dense.in_features)
         width = dense.out_features
+
+
+def _check_keys(tensors: Iterable[Tensor], config: DecoderConfig) -> None:
+    """The tensors that hold keys, alone or with queries and values."""
+    names, width = config.tensors, config.kv_heads * config.head_dim
+    joined = len(names.qkv) == 1
+    shape = (config.heads * config.head_dim + 2 * width if joined else width), config.hidden
+    keys = [tensor for tensor in tensors if tensor.name.endswith(f"{names.qkv[0 if joined else 1]}.weight")]
+    _check_shape("rows of keys", keys, *(shape[::-1] if names.transposed else shape), config.layers)
 
 
 def _tensors(files: Iterable[Path]) -> list[Tensor]:

@@ -9,6 +9,8 @@ from typing import Any
 from fastqps._core import Detokenizer
 from fastqps.errors import ModelError
 from fastqps.models.card import LimitError, ModelCard, shorter
+from fastqps.models.chat.card import ChatCard
+from fastqps.models.chat.reading import read_chat
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.counts import check_counts
 from fastqps.models.files.generation_keys import (
@@ -45,6 +47,8 @@ def decoder_card(
     try:
         config = checkpoint.decoder_config()
         check_counts(checkpoint, config)
+        if not config.causal:
+            raise ModelError("config.json says that tokens see those behind them: such a model embeds or classifies")
         generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
         logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:
@@ -55,10 +59,11 @@ def decoder_card(
     prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
     asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
     if max_output_tokens is None:
-        max_output_tokens = _output_limit(min(context, config.window or context) - len(prefix), asked)
+        max_output_tokens = _output_limit(context - len(prefix), asked)
+    chat, chat_warnings = _chat(checkpoint)
     limit = _input_limit(checkpoint, asked, context, len(prefix), max_output_tokens)
     room = context - len(prefix) - max_output_tokens
-    card = ModelCard(
+    return ModelCard(
         name=name,
         path=str(checkpoint.root),
         version=decoder_version(checkpoint, prefix),
@@ -73,23 +78,23 @@ def decoder_card(
         eos_ids=eos_ids,
         prefix_ids=prefix,
         logit_options=logit_options,
+        chat=chat,
         warnings=(
             *shorter(limit, room, "the model's context has room for"),
             *checkpoint.warnings,
             *generation_warnings(generation),
             *(() if eos_ids else (_ENDLESS,)),
+            *chat_warnings,
             *_eos_warnings(eos_ids, checkpoint.named_token("eos"), config.vocab),
         ),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
-    longest = len(prefix) + card.max_input_tokens + card.max_output_tokens
-    if 0 < config.window < longest:
-        raise LimitError(
-            f"{checkpoint.root}: attention over a sliding window of {config.window} tokens is not supported for "
-            f"sequences of {longest}; lower the limits of input and output tokens until they fit in it",
-            ("max_input_tokens", "max_output_tokens"),
-        )
-    return card
+
+
+def _chat(checkpoint: Checkpoint) -> tuple[ChatCard | None, tuple[str, ...]]:
+    """The chat template, and warnings about it. Without a tokenizer.json there is nothing to render it for."""
+    path, files = checkpoint.tokenizer(), checkpoint.tokenizer_files
+    return read_chat(checkpoint.encoder, tokenizer_source(path, files.parts), files.names) if path else (None, ())
 
 
 def decoder_version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:

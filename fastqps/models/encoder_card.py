@@ -12,8 +12,10 @@ from fastqps.models.counts import check_counts
 from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.files.config_values import LABELS_MAX, Activation, size
 from fastqps.models.input_roles import input_roles
+from fastqps.models.scoring import Scoring
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS
+from fastqps.models.tokenizers.files import with_post_processor
 
 _ACTIVE_DIMS_MAX = 512  # weights of a sparse embedding: a slot holds 8 bytes for each, and texts rarely have half of it
 _FLOAT_IDS_MAX = 1 << 24  # token ids that a float32 of an output row holds exactly
@@ -22,15 +24,23 @@ _MULTI_TOKENS_DEFAULT_MAX = 512  # of one with a vector for each token: a front 
 
 
 def encoder_card(
-    checkpoint: Checkpoint, name: str, max_input_tokens: int | None, allow_single_texts: bool = False
+    checkpoint: Checkpoint,
+    name: str,
+    max_input_tokens: int | None,
+    allow_single_texts: bool,
+    *,
+    scoring: Scoring,
 ) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` if its numbers are impossible."""
+    tokens, templates = scoring.tokens, scoring.templates
     traits = TASKS[checkpoint.task]
     try:
         config = checkpoint.encoder_config()
-        labels = _labels(checkpoint) if traits.form == "labels" else ()
+        labels = tokens.names if tokens else _labels(checkpoint) if traits.form == "labels" else ()
         active = _active_dims(checkpoint, config) if traits.form == "sparse" else 0
-        check_counts(checkpoint, config, len(labels))
+        check_counts(checkpoint, config, 0 if tokens else len(labels))
+        if tokens and (id := max(*tokens.ids, tokens.against_id)) >= config.vocab:
+            raise ModelError(f"a label is token {id}, and config.json says vocab_size {config.vocab}")
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     if traits.by_token and not checkpoint.tokenizer():  # answers are parts of a text, or depend on its words
@@ -63,6 +73,8 @@ def encoder_card(
         tokenizer=checkpoint.tokenizer(),
         cuts_left=checkpoint.tokenizer_files.cuts_left,
         labels=labels,
+        label_ids=tokens.ids if tokens else (),
+        against_id=tokens.against_id if tokens else -1,
         normalize=traits.form == "vector" and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)),
         position_offset=config.position_offset,
@@ -73,10 +85,20 @@ def encoder_card(
         max_active_dims=active,
         unknown_id=checkpoint.tokenizer_files.unknown_id if traits.spans else -1,
         pairs_only=checkpoint.cross_encoder and not allow_single_texts,
+        templates=templates.forms if templates else (),
+        tokenizer_parts=with_post_processor(checkpoint.tokenizer_files.parts, templates.post_processor)
+        if templates
+        else "",
         prompts=prompts.texts,
         default_prompt=prompts.default,
         roles=roles,
-        warnings=(*shorter(limit, own), *_cut(checkpoint, active), *warnings, *checkpoint.warnings),
+        warnings=(
+            *shorter(limit, own),
+            *_cut(checkpoint, active),
+            *warnings,
+            *checkpoint.warnings,
+            *(templates.warnings if templates else ()),
+        ),
     )
 
 

@@ -104,13 +104,41 @@ def scaled(weight: W, by: float | None) -> W:
     return Quantised(weight.values, weight.scales * by) if isinstance(weight, Quantised) else weight * by
 
 
-def halves(weight: Weight) -> tuple[Weight, Weight]:
-    """Splits a weight that ``concatenate`` made of two weights with the same number of outputs."""
+def split(weight: W, outputs: Sequence[int]) -> list[W]:
+    """The weights or biases of so many outputs each, of which ``weight`` is one."""
     if isinstance(weight, torch.Tensor):
-        first, second = weight.chunk(2)
-        return first, second
-    values, scales = weight.values.chunk(2), weight.scales.chunk(2)
-    return Quantised(values[0], scales[0]), Quantised(values[1], scales[1])
+        return list(torch.split(weight, list(outputs)))
+    return [Quantised(*part) for part in zip(split(weight.values, outputs), split(weight.scales, outputs), strict=True)]
+
+
+def by_part(weight: W, heads: int) -> W:
+    """Rows of each head's query, key and value in turn → all queries, all keys, all values."""
+    if isinstance(weight, Quantised):
+        return Quantised(by_part(weight.values, heads), by_part(weight.scales, heads))
+    if weight.is_meta:  # see ``joined``
+        return weight
+    rows: torch.Tensor = weight.view(heads, 3, -1, *weight.shape[1:]).transpose(0, 1)
+    return rows.reshape(weight.shape)
+
+
+def by_columns(weight: W, order: Sequence[int]) -> W:
+    """The rows of each head, which make its columns, in that order."""
+    if isinstance(weight, Quantised):
+        return Quantised(by_columns(weight.values, order), by_columns(weight.scales, order))
+    if weight.is_meta:  # see ``joined``
+        return weight
+    rows: torch.Tensor = weight.view(-1, len(order), *weight.shape[1:])[:, list(order)]
+    return rows.reshape(weight.shape)
+
+
+def transposed(weight: torch.Tensor) -> torch.Tensor:
+    """weight [inputs, outputs] → [outputs, inputs]."""
+    return weight.new_empty(weight.shape[::-1]) if weight.is_meta else weight.T.contiguous()  # see ``joined``
+
+
+def projected(table: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
+    """table [rows, width] · projection [width, other] → [rows, other]."""
+    return table.new_empty(len(table), projection.shape[1]) if table.is_meta else table @ projection  # see ``joined``
 
 
 def plain(weight: Weight) -> torch.Tensor:

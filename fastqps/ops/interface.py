@@ -68,17 +68,24 @@ class Activated(Reader, Protocol):
         """x [rows, inputs] → activation(x · weightᵀ + bias), or gated: activation(x · gateᵀ) * (x · upᵀ)."""
 
 
-class Norm(Protocol):
-    """``reader`` is who reads the rows next, besides the residual; None: whoever asks for ``values``.
+class BlockNorm(Protocol):
+    """Between the residual and the block that reads it; ``x`` may be overwritten where a product is added to it."""
 
-    ``x`` may be overwritten where a product is added to it.
-    """
+    def __call__(self, x: torch.Tensor, reader: Reader) -> Rows:
+        """norm(x), x [rows, width]"""
+
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader) -> tuple[torch.Tensor, Rows]:
+        """x + linear(h) and the norm of it: of models that normalise what goes into a block."""
+
+
+class Norm(Protocol):
+    """A ``BlockNorm`` whose ``reader`` may be None: whoever asks for ``values``."""
 
     def __call__(self, x: torch.Tensor, reader: Reader | None) -> Rows:
         """norm(x), x [rows, width]"""
 
     def add(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> tuple[torch.Tensor, Rows]:
-        """x + linear(h) and the norm of it: of models that normalise what goes into a block."""
+        """As ``BlockNorm.add``."""
 
     def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> Rows:
         """norm(x + linear(h)), with ``values``: of models that normalise what a block gives."""
@@ -173,8 +180,16 @@ class EncoderOps(Ops, Protocol):
 
 
 class DecodeOps(Ops, Protocol):
-    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
-        """The row of ``table`` [vocabulary, width] for each token, carried over ones included: [T, width].
+    def embed(
+        self,
+        table: torch.Tensor,
+        step: DecodeStep,
+        state: DecodeState,
+        places: torch.Tensor | None,
+        scale: float,
+    ) -> torch.Tensor:
+        """The row of ``table`` [vocabulary, width] for each token, carried over ones included, times ``scale``; plus
+        the row of its position in ``places`` [positions, width]: [T, width].
 
         First of all in a step: it keeps the parameters of the sequences that are new, ``step.admitted``, and the
         tokens of all rows in ``state.history``.

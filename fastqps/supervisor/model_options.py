@@ -1,16 +1,59 @@
-"""Options by model: ``--prefix``, the text in front of every prompt, and ``--adapter``, merged into the weights."""
+"""Options by model: ``--prefix``, the text in front of every prompt, ``--adapter``, merged into the weights,
+``--labels``, the tokens that are its labels, and ``--template``, the text around what it scores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from fastqps.config.settings import Config
 from fastqps.errors import ConfigError
 from fastqps.files.regular import read_regular
 from fastqps.models import ModelCard
 
 BYTES_MAX = 1 << 20  # far more than any model's context
 ALL = ""
+_PLACES = {"adapter": "DIR", "template": "FILE"}
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What the settings say of one model."""
+
+    prefix: str = ""
+    adapter: str = ""
+    labels: tuple[str, ...] = ()
+    template: str = ""
+
+
+def model_options(config: Config, models: Sequence[str]) -> Mapping[str, ModelOptions]:
+    """The options of each of the ``models``. ``ConfigError`` for a file that cannot be read, or a wrong model."""
+    prefixes = read_prefixes(config.prefix, models)
+    adapters = one_for_each("adapter", config.adapter, models)
+    templates = one_for_each("template", config.template, models)
+    labels = labels_of(config.labels, models)
+    return {
+        name: ModelOptions(
+            prefix_of(name, prefixes), adapters.get(name, ""), labels.get(name, ()), templates.get(name, "")
+        )
+        for name in models
+    }
+
+
+def labels_of(named: Sequence[str], models: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The labels of each model that has some. ``named``: LABEL,... where one model is served, or NAME=LABEL,...;
+    commas may have separated them already. ``ConfigError`` for a model that is not served."""
+    found: dict[str, list[str]] = {}
+    model = models[0] if len(models) == 1 else ""
+    for each in (part for text in named for part in text.split(",")):
+        name, equals, label = each.partition("=")
+        if equals:
+            model = name
+        if model not in models:
+            raise ConfigError(f"--labels {each!r}: write NAME=LABEL,... with the name of a model: {', '.join(models)}")
+        found.setdefault(model, []).append((label if equals else each).strip())
+    return {name: tuple(labels) for name, labels in found.items()}
 
 
 def read_prefixes(named: Sequence[str], models: Sequence[str]) -> Mapping[str, str]:
@@ -45,26 +88,27 @@ def check_used(prefixes: Mapping[str, str], cards: Sequence[ModelCard]) -> None:
         raise ConfigError(f"--prefix {other}=…: {other} does not generate text")
 
 
-def adapters_of(named: Sequence[str], models: Sequence[str]) -> Mapping[str, str]:
-    """The adapter of each model that has one. ``named``: DIR, where one model is served, or NAME=DIR.
+def one_for_each(flag: str, named: Sequence[str], models: Sequence[str]) -> Mapping[str, str]:
+    """The place of each model that has one. ``named``: PLACE, where one model is served, or NAME=PLACE.
 
-    Raises ``ConfigError`` for a model that is not served, and for a second adapter of one.
+    Raises ``ConfigError`` for a model that is not served, and for a second place of one.
     """
     found: dict[str, str] = {}
     for each in named:
-        model, equals, adapter = each.partition("=")
+        model, equals, place = each.partition("=")
         if not equals:
             if len(models) > 1:
-                raise ConfigError(f"--adapter {each}: {len(models)} models are served; say for which: NAME={each}")
-            model, adapter = models[0], each
-        elif model not in models or not adapter:
-            raise ConfigError(f"--adapter {each!r}: write NAME=DIR with the name of a model: {', '.join(models)}")
+                raise ConfigError(f"--{flag} {each}: {len(models)} models are served; say for which: NAME={each}")
+            model, place = models[0], each
+        elif model not in models or not place:
+            where = _PLACES[flag]
+            raise ConfigError(f"--{flag} {each!r}: write NAME={where} with the name of a model: {', '.join(models)}")
         if model in found:
             raise ConfigError(
-                f"--adapter: two adapters for {model}; a model has one. Serve the base under another name, too: "
+                f"--{flag}: two {flag}s for {model}; a model has one. Serve the base under another name, too: "
                 "--model NAME=DIR"
             )
-        found[model] = adapter
+        found[model] = place
     return found
 
 

@@ -20,7 +20,7 @@ from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.hub import fetch, is_hub
 from fastqps.models.names import aliases, names_of
-from fastqps.supervisor.model_options import adapters_of, check_used, prefix_of, read_prefixes
+from fastqps.supervisor.model_options import ModelOptions, check_used, model_options, one_for_each, read_prefixes
 from fastqps.supervisor.placement import Cpus, Placement, dispatchers_on_cpu, pinned, unpinned
 from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
 from fastqps.telemetry.capacity import Capacity, read_capacity
@@ -221,10 +221,9 @@ def read_cards(config: Config) -> tuple[ModelCard, ...]:
     every = [name for model in config.model for name in names_of(model)[0]]
     if twice := next((name for name in every if every.count(name) > 1), None):
         raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
-    prefixes = read_prefixes(config.prefix, names)
-    adapters = adapters_of(config.adapter, names)
-    cards = tuple(_card(name, path, config, prefix_of(name, prefixes), adapters.get(name, "")) for name, path in named)
-    check_used(prefixes, cards)
+    options = model_options(config, names)
+    cards = tuple(_card(name, path, config, options[name]) for name, path in named)
+    check_used(read_prefixes(config.prefix, names), cards)
     return cards
 
 
@@ -234,37 +233,38 @@ def named_models(config: Config) -> list[tuple[str, str]]:
 
 
 def read_card(name: str, path: str, config: Config) -> ModelCard:
-    """Reads the card and the prefix from the files as they are now. Raises ``ModelError`` or ``ConfigError``."""
-    names = [name for name, _ in named_models(config)]
-    prefixes, adapters = read_prefixes(config.prefix, names), adapters_of(config.adapter, names)
-    return _card(name, path, config, prefix_of(name, prefixes), adapters.get(name, ""))
+    """Reads the card, the prefix and the template from the files as they are now. Raises ``ModelError`` or
+    ``ConfigError``."""
+    return _card(name, path, config, model_options(config, [name for name, _ in named_models(config)])[name])
 
 
 def fetch_again(name: str, path: str, config: Config) -> None:
     """Resolves the revisions of a model and of its adapter again, where the hub has them, and downloads those that are
     new. Raises ``ModelError``."""
-    adapter = adapters_of(config.adapter, [other for other, _ in named_models(config)]).get(name, "")
+    adapter = one_for_each("adapter", config.adapter, [other for other, _ in named_models(config)]).get(name, "")
     for text, is_adapter in ((path, False), (adapter, True)):
         if is_hub(text):
             fetch(text, adapter=is_adapter, offline=config.hub_offline)
 
 
-def _card(name: str, path: str, config: Config, prefix: str, adapter: str) -> ModelCard:
+def _card(name: str, path: str, config: Config, options: ModelOptions) -> ModelCard:
     try:
         return load_card(
             path,
             config.max_input_tokens,
             name,
             max_output_tokens=config.max_output_tokens,
-            prefix_text=prefix,
+            prefix_text=options.prefix,
             allow_single_texts=config.allow_single_texts,
-            adapter=adapter,
+            adapter=options.adapter,
+            labels=options.labels,
+            template=options.template,
         )
     except LimitError as error:
         raise ConfigError(f"{' or '.join(_flag(key, config) for key in error.lower)}: {error}") from None
     except ModelError as error:
-        if prefix:
-            _card(name, path, config, "", adapter)  # raises the model's own errors first
+        if options.prefix:
+            _card(name, path, config, dataclasses.replace(options, prefix=""))  # raises the model's own errors first
             raise ConfigError(f"--prefix: {error}") from None
         raise
 

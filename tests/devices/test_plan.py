@@ -19,7 +19,7 @@ from fastqps.host import machine
 from fastqps.models import ModelCard
 from fastqps.ops.decode_step import DecodeState
 from fastqps.supervisor import room
-from fastqps.supervisor.model_options import check_used, prefix_of, read_prefixes
+from fastqps.supervisor.model_options import check_used, labels_of, one_for_each, prefix_of, read_prefixes
 from fastqps.supervisor.plan import answer_bytes, make_plan, memory_of
 from fastqps.supervisor.room import Memory, Room, format_size
 from fastqps.v1 import predict_pb2 as pb
@@ -272,6 +272,39 @@ def test_bad_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: li
     with pytest.raises(ConfigError) as caught:
         read_prefixes(named, ["a", "b"])
     assert message in str(caught.value) and str(caught.value).startswith("--prefix")
+
+
+@pytest.mark.parametrize(
+    ("named", "models", "labels"),
+    [
+        (["yes,no"], ["a"], {"a": ("yes", "no")}),
+        (["yes", "no"], ["a"], {"a": ("yes", "no")}),  # the environment separates by commas
+        (["b=yes", "no", "a=1"], ["a", "b"], {"b": ("yes", "no"), "a": ("1",)}),
+        (["b=yes,no", "a=1, 2"], ["a", "b"], {"b": ("yes", "no"), "a": ("1", "2")}),
+        ([], ["a", "b"], {}),
+        (["yes"], ["a", "b"], "--labels 'yes': write NAME=LABEL,... with the name of a model: a, b"),
+        (["c=yes"], ["a"], "--labels 'c=yes': write NAME=LABEL,... with the name of a model: a"),
+    ],
+)
+def test_labels_by_model(named: list[str], models: list[str], labels: dict[str, tuple[str, ...]] | str) -> None:
+    if not isinstance(labels, str):
+        assert labels_of(named, models) == labels
+        return
+    with pytest.raises(ConfigError) as caught:
+        labels_of(named, models)
+    assert str(caught.value) == labels
+
+
+def test_a_template_is_one_for_each_model() -> None:
+    assert one_for_each("template", ["a=x", "b=y"], ["a", "b"]) == {"a": "x", "b": "y"}
+    for named, message in (
+        (["x"], "--template x: 2 models are served; say for which: NAME=x"),
+        (["c=x"], "--template 'c=x': write NAME=FILE with the name of a model: a, b"),
+        (["a=x", "a=y"], "--template: two templates for a; a model has one"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            one_for_each("template", named, ["a", "b"])
+        assert message in str(caught.value)
 
 
 def test_a_prefix_that_nothing_uses_is_refused() -> None:

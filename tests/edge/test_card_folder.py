@@ -14,6 +14,7 @@ import transformers as tr
 from generators import write_generator
 from multi_vectors import write_multi
 from peft import LoraConfig, get_peft_model
+from rerankers import write_qwen
 from sparse_encoders import write_sparse_encoder
 from static_models import classifier, model2vec
 from token_classifiers import write_token_classifier
@@ -57,6 +58,7 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "sparse": lambda folder: write_sparse_encoder(folder, "bert"),
     "multi": write_multi,
     "generator": _generator,
+    "labels": lambda folder: write_qwen(folder) and None,
     "model2vec": model2vec,
     "static-classifier": classifier,
 }
@@ -69,6 +71,10 @@ OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "generator": (
         ("--max-output-tokens=24", "--prefix={parent}/prefix"),
         {"max_output_tokens": 24, "prefix_text": PREFIX},
+    ),
+    "labels": (
+        ("--labels=yes,no", "--template=qwen3-reranker"),
+        {"labels": ["yes", "no"], "template": "qwen3-reranker"},
     ),
     "model2vec": (("--max-input-tokens=32",), {"max_input_tokens": 32}),
 }
@@ -137,6 +143,8 @@ def test_an_adapter_is_in_the_version(tmp_path: Path) -> None:
         ({"max_input_tokens": 128}, "--max-input-tokens (it takes 256); write it again: fastqps card MODEL --out DIR"),
         ({"prefix_text": "x"}, "without this --prefix; write it again"),
         ({"adapter": "here"}, "without this --adapter; write it again"),
+        ({"labels": ["yes"]}, "without this --labels; write it again"),
+        ({"template": "x"}, "without this --template; write it again"),
         ({"allow_single_texts": True, "max_input_tokens": 256}, ""),  # it takes them in any case
     ],
 )

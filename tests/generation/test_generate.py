@@ -171,10 +171,20 @@ def test_old_names_and_shards(tmp_path: Path) -> None:
         assert (ignored.token_ids, ignored.finish_reason) == (want, "length")
 
 
-@pytest.mark.parametrize("length", [1, 16, MAX_INPUT + MAX_OUTPUT + 20])
-def test_a_prefix_is_as_if_every_prompt_had_it(tmp_path: Path, length: int) -> None:
-    """Also one that is longer than prompt and answer together, and so than a cache slot."""
-    model = write_decoder(tmp_path, "qwen2")
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        ("qwen2", 1),
+        ("qwen2", 16),
+        ("qwen2", MAX_INPUT + MAX_OUTPUT + 20),
+        ("gemma3_text", 20),
+        ("gpt2", 16),
+        ("opt", 16),
+    ],
+)
+def test_a_prefix_is_as_if_every_prompt_had_it(tmp_path: Path, kind: str, length: int) -> None:
+    """Also one that is longer than prompt and answer together, and so than a cache slot, and than a window."""
+    model = write_decoder(tmp_path, kind)
     rng = random.Random(5)
     prefix, prompts = [rng.randrange(VOCAB) for _ in range(length)], [random_ids(rng) for _ in range(5)]
     card = card_of(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -24,13 +26,15 @@ computed_by = by_torch_too(__name__, "embed_tokens", "last_rows", "rope_kv", "sl
 
 CPU = CpuDecodeOps(torch.float32)
 NEAR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
-SHAPES = (  # heads, of keys and values, head_dim, prefix, norms; the interpreter cannot multiply bfloat16
-    (9, 3, 64, 0, False),
-    (2, 2, 32, 0, False),
-    (14, 2, 64, 21, False),
-    (8, 2, 128, 0, True),
-    (6, 2, 20, 70, True),
-    (20, 1, 32, 3, False),
+NO_ANGLES: dict[str, Any] = {"rotary": None}
+# Heads, of keys and values, head_dim, prefix, norms, and options. The interpreter cannot multiply bfloat16.
+SHAPES: tuple[tuple[int, int, int, int, bool, dict[str, Any]], ...] = (
+    (9, 3, 64, 0, False, {}),
+    (2, 2, 32, 0, False, {"window": 9}),
+    (14, 2, 64, 21, False, {"window": 40, "cap": 2.0}),
+    (8, 2, 128, 0, True, {"cap": 0.5}),
+    (6, 2, 20, 70, True, {"window": 33}),
+    (20, 1, 32, 3, False, NO_ANGLES),
 )
 
 
@@ -46,7 +50,8 @@ def attend(
     """Both kernels on ``qkv`` [T, …], as a layer calls them."""
     where = rows.on_device("positions"), rows.on_device("kv_slots"), rows.counts()
     queries = rope_kv(qkv, cache, moved(attention, DEVICE), *where, prefix_len=prefix.shape[2])
-    return slot_attention(queries, cache, prefix, rows.on_device("starts"), *where, last_rows=last)
+    seen, options = (queries, cache, prefix, rows.on_device("starts"), *where), (attention.window, attention.cap)
+    return slot_attention(*seen, last_rows=last, window=options[0] or None, cap=options[1] or None)
 
 
 FEW_SHAPES = [(*shape, torch.float32) for shape in SHAPES[1:5:3]] + [(*SHAPES[-1], torch.float16)]
@@ -59,7 +64,7 @@ ALL_SHAPES = [
 
 
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim", "prefix_len", "norm", "dtype"), nightly_but(FEW_SHAPES, ALL_SHAPES)
+    ("heads", "kv_heads", "head_dim", "prefix_len", "norm", "more", "dtype"), nightly_but(FEW_SHAPES, ALL_SHAPES)
 )
 def test_attention_over_random_steps(
     heads: int,
@@ -67,6 +72,7 @@ def test_attention_over_random_steps(
     head_dim: int,
     prefix_len: int,
     norm: bool,
+    more: dict[str, Any],
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
     computed_by: str,
@@ -74,7 +80,7 @@ def test_attention_over_random_steps(
     allocate_sevens(monkeypatch)
     torch.manual_seed(heads)
     slots = Slots(5, 90, prefix_len, random.Random(heads))
-    layer = heads_of(heads, kv_heads, head_dim, prefix_len + 90, norm)
+    layer = replace(heads_of(heads, kv_heads, head_dim, prefix_len + 90, norm), **more)
     cache = torch.full((2, 6, kv_heads, 90, head_dim), torch.nan)
     prefix = torch.randn(2, kv_heads, prefix_len, head_dim).to(dtype)
     device_cache, tolerance = cache.to(DEVICE, dtype), NEAR[dtype]
@@ -171,6 +177,25 @@ def test_embedding_carries_over_and_admits(monkeypatch: pytest.MonkeyPatch, comp
     kept = {"admitted": records.to(DEVICE), "params": params, "positions": nobody, "history": history}
     nobody = embed_tokens(table.to(DEVICE), nobody, nobody, state.last_token.to(DEVICE), none, **kept)
     assert computed_by == "torch" or (nobody == 7).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("placed", "scale"), [(True, 1.0), (False, 7.3), (True, 0.3)])
+@pytest.mark.usefixtures("computed_by")
+def test_words_are_scaled_and_placed(placed: bool, scale: float, dtype: torch.dtype) -> None:
+    rows, ids, state = Rows([(3, 0, 2), (1, 5, 1), (0, 9, 1)], T=6, S=8), [4, 0, 17, 49], empty_state(4)
+    table = torch.randn(50, 40).to(dtype)
+    places = torch.randn(10, 40).to(dtype) if placed else None
+    params, history, admitted = (x.to(DEVICE) for x in (state.params, state.history, ints([], ADMITTED_WORDS)[None]))
+    found = embed_tokens(
+        table.to(DEVICE), ints(ids, 6, DEVICE), rows.on_device("kv_slots"), state.last_token.to(DEVICE), rows.counts(),
+        admitted=admitted, params=params, positions=rows.on_device("positions"), history=history,
+        places=None if places is None else places.to(DEVICE), scale=scale,
+    )[:4].cpu()  # fmt: skip
+    exact = table[ids].float() * scale + (0 if places is None else places[[0, 1, 5, 9]].float())
+    wanted = CPU.embed(table, rows.exact(ids=ints(ids, 4)), state, places, scale)
+    near(found, wanted, NEAR[dtype])
+    near(wanted, exact, NEAR[dtype])
 
 
 def test_last_rows() -> None:

@@ -13,6 +13,7 @@ import pytest
 from fastqps._core import Segment, Sizes, create_segment
 from fastqps.models.card import InputRole, ModelCard
 from fastqps.models.files.generation_keys import LogitOptions
+from fastqps.models.scores.template import TextTemplate
 
 pytestmark = pytest.mark.compute
 
@@ -20,12 +21,13 @@ CARD = ModelCard(
     "name", "/path", "0123456789ab", "embed", "bert", 8, 16, 100, "tokenizer.json", labels=("a", "b"), prefix_ids=(7,),
     logit_options=LogitOptions(2.0, 3, forced_eos_token_id=(5,)), prompts=(("query", "q: "),), default_prompt="query",
     roles=(InputRole("", 16), InputRole("query", 12, 14, 9, (1, 2), "why")),
+    templates=(TextTemplate("", (), ()), TextTemplate("query", (("a ", "first"), ("", "")), (("", "second"),))),
 )  # fmt: skip
 # What the front door and the steps do not need.
 UNREAD = {
     "path", "family", "tokenizer", "pad_id", "cls_id", "sep_id", "max_active_dims", "unknown_id", "eos_ids", "stamp",
-    "kv_values", "tokenizer_parts", "adapter", "warnings", "logit_options.begin_suppress_tokens",
-    "logit_options.bad_words_ids",
+    "kv_values", "tokenizer_parts", "adapter", "label_ids", "against_id", "warnings",
+    "logit_options.begin_suppress_tokens", "logit_options.bad_words_ids",
 }  # fmt: skip
 
 
@@ -51,10 +53,11 @@ def objects(card: dict[str, Any]) -> list[tuple[str, dict[str, Any], type]]:
         ("", card, ModelCard),
         ("logit_options", card["logit_options"], LogitOptions),
         ("roles", card["roles"][1], InputRole),
+        ("templates", card["templates"][1], TextTemplate),
     ]
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_every_field_is_read_or_named_as_not_needed(which: int) -> None:
     where, _, kind = objects(json.loads(CARD.to_json()))[which]
     for field in dataclasses.fields(kind):

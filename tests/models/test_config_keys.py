@@ -30,6 +30,7 @@ from fastqps.models.files.keys import Keys
 pytestmark = pytest.mark.compute
 
 GENERATORS = [kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)]
+ENCODES = [kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily) and family.encodes]
 TASKS = {"t5": ("embed",)}
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 = LLAMA3_SHAPE | {"rope_theta": 5e5}
@@ -78,14 +79,16 @@ def test_rules_name_every_key_of_transformers(kind: str, generation_config: bool
     wanted |= set(tr.GenerationConfig._get_default_generation_params())
     if "rope_parameters" in wanted:
         wanted |= {"rope_scaling", "rope_theta"}
+    wanted -= FAMILIES[kind].older.keys() | FAMILIES[kind].aliases.keys()
     known = FAMILIES[kind].rules(generation_config)
     assert wanted - known.honoured - known.irrelevant - known.refused.keys() == set()
-    if kind in GENERATORS:
+    if kind in ENCODES:
         known = _encodes(kind).keys
         assert wanted - known.honoured - known.irrelevant - known.refused.keys() == set()
 
 
 LLAMA_ROPE = {"rope_parameters": LLAMA3_SHAPE, "original_max_position_embeddings": 16}
+LLAMA_TOP = {"original_max_position_embeddings": 64, "rope_theta": 500.0}
 READ_WITH: dict[str, list[dict[str, Any]]] = {
     # beside what a checkpoint of the family has anyway: what makes its rarer keys be read
     "bert": [{}, {"id2label": None, "num_labels": 2}],
@@ -94,6 +97,16 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
     "mistral": [LLAMA_ROPE],
+    "ministral": [LLAMA_ROPE],
+    "phi3": [{"rope_parameters": None, "partial_rotary_factor": 1.0} | LLAMA_TOP],
+    "smollm3": [
+        LLAMA_ROPE,
+        {"no_rope_layers": None, "rope_parameters": None},
+        {"use_sliding_window": True, "sliding_window": 64, "layer_types": None},
+    ],
+    "gemma3_text": [
+        {"layer_types": None, "rope_parameters": None, "sliding_window_pattern": 2, "rope_local_base_freq": 1e4}
+    ],
     "qwen2": [
         LLAMA_ROPE,
         {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0, "layer_types": None},
@@ -107,7 +120,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize(
     ("kind", "encodes"),
-    [(kind, False) for kind, family in FAMILIES.items() if family.name == kind] + [(kind, True) for kind in GENERATORS],
+    [(kind, False) for kind, family in FAMILIES.items() if family.name == kind] + [(kind, True) for kind in ENCODES],
 )
 def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``encodes``: of a decoder that embeds or gives scores."""
@@ -120,7 +133,7 @@ def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkey
 
     monkeypatch.setattr(Keys, "__getitem__", seen)
     generates = kind in GENERATORS and not encodes
-    tokens = ("classify_tokens",) if encodes else ()
+    tokens = ("classify_tokens",) if encodes and _encodes(kind).read_token_head else ()
     sparse = ("embed_sparse",) if getattr(FAMILIES[kind], "read_vocabulary_head", None) else ()
     for task in ("generate",) if generates else TASKS.get(kind, ("embed", "classify", *tokens, *sparse)):
         for i, changes in enumerate([{}, *READ_WITH.get(kind, [])]):
@@ -167,7 +180,42 @@ def test_original_context_at_the_top_of_the_file_decides(rope: dict[str, Any], t
     config = Checkpoint.open(tmp_path).decoder_config()
     model = tr.AutoModel.from_pretrained(tmp_path)
     cos, _ = model.rotary_emb(torch.zeros(1), torch.arange(100)[None])
-    assert torch.allclose(rotary_table(config.rope, config.head_dim, 100)[:, 0], cos[0, :, : config.head_dim // 2])
+    assert torch.allclose(rotary_table(config.ropes[0], config.head_dim, 100)[:, 0], cos[0, :, : config.head_dim // 2])
+
+
+LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0, 4.0], "long_factor": [9.0] * 4}
+YARN = {"rope_type": "yarn", "factor": 8.0}
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "default"},
+        {"rope_type": "linear", "factor": 3.0},
+        {"rope_type": "dynamic", "factor": 3.0},
+        LLAMA3 | {"original_max_position_embeddings": 16},
+        YARN,
+        YARN | {"original_max_position_embeddings": 16, "rope_theta": 300.0},
+        YARN | {"original_max_position_embeddings": 32, "beta_fast": 4, "beta_slow": 0.5, "truncate": False},
+        YARN | {"original_max_position_embeddings": 32, "attention_factor": 0.7},
+        YARN | {"original_max_position_embeddings": 32, "mscale": 0.9, "mscale_all_dim": 0.4},
+        YARN | {"original_max_position_embeddings": 32, "mscale": 0.9},
+        LONG,
+        LONG | {"original_max_position_embeddings": 64},
+        LONG | {"original_max_position_embeddings": 64, "factor": 1.0},
+        LONG | {"original_max_position_embeddings": 64, "attention_factor": 1.3},
+    ],
+)
+def test_positions_are_those_of_transformers(rope: dict[str, Any], tmp_path: Path) -> None:
+    write_decoder(tmp_path, "llama")
+    _change(tmp_path, {"rope_parameters": {"rope_theta": 1e4} | rope})
+    config = Checkpoint.open(tmp_path).decoder_config()
+    assert config.context == (64 if rope["rope_type"] == "longrope" and len(rope) > 3 else 128)
+    found = rotary_table(config.ropes[0], config.head_dim, config.context)  # type: ignore[arg-type]
+    rotary = tr.AutoModel.from_pretrained(tmp_path).rotary_emb
+    wanted = rotary(torch.zeros(1), torch.arange(config.context)[None])
+    for turns, want in zip(found.unbind(1), wanted, strict=True):
+        torch.testing.assert_close(turns, want[0, :, : config.head_dim // 2], rtol=1e-6, atol=2e-6)
 
 
 def test_a_qwen_without_kv_heads_has_as_many_as_transformers_says(tmp_path: Path) -> None:

@@ -135,6 +135,13 @@ def test_products_that_are_none() -> None:
         wide.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1)
     with pytest.raises(ValueError, match="half of 1 gated outputs is no multiple of 16"):
         matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, 1, gated=True)
+    with pytest.raises(ValueError, match="-4 is no number of rows"):
+        matrix.multiply(_core.Program(), x.data_ptr(), x.data_ptr(), True, -4)
+    zeros = torch.zeros(32, 16)
+    head = _core.Matrix(zeros.data_ptr(), 0, 32, 16, "int8", exact=zeros.data_ptr())
+    for behind in ({"gated": True}, {"residual": zeros.data_ptr()}, {"activation": "relu"}):
+        with pytest.raises(ValueError, match="nothing behind it but its bias"):
+            head.multiply(_core.Program(), zeros.data_ptr(), zeros.data_ptr(), False, 1, **behind)
 
 
 def test_names_that_nothing_has() -> None:

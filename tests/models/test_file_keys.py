@@ -149,6 +149,7 @@ WANTED: list[tuple[str, set[str], Rules]] = [
     ("dense", of_module(KINDS["Dense"]), keys.DENSE),
     ("normalize", of_module(KINDS["Normalize"]), keys.NORMALIZE),
     ("splade", of_module(KINDS["SpladePooling"]), keys.SPLADE_POOLING),
+    ("logit score", of_module(KINDS["LogitScore"]), keys.LOGIT_SCORE),
     ("mask", of_module(KINDS["MultiVectorMask"]), keys.TOKEN_MASK),
     ("adapter", {field.name for field in dataclasses.fields(LoraConfig)}, ADAPTER_KEYS),
 ]
@@ -162,7 +163,7 @@ def test_rules_name_every_key_of_the_package(wanted: set[str], known: Rules) -> 
 
 REFUSED_MODULES = {
     *("BoW", "CLIPModel", "CNN", "LSTM", "LayerNorm", "WeightedLayerPooling", "WordEmbeddings", "WordWeights"),
-    *("Asym", "Router", "LogitScore", "SparseAutoEncoder", "SparseStaticEmbedding"),
+    *("Asym", "Router", "SparseAutoEncoder", "SparseStaticEmbedding"),
     *("BaseTokenPooling", "HierarchicalTokenPooling", "LambdaTokenPooling", "InputModule", "Module"),
 }
 

@@ -47,7 +47,8 @@ def rows(kind: str, task: str) -> list[Row]:
     if isinstance(family, DecoderFamily) and task != "generate":
         family = encoder_of(family)
     rules = family.rules()
-    keys = (rules.honoured | rules.irrelevant | rules.refused.keys() | family.aliases.keys()) - SETTLED
+    names = family.aliases.keys() | family.older.keys()
+    keys = (rules.honoured | rules.irrelevant | rules.refused.keys() | names) - SETTLED
     return [(kind, task, key) for key in sorted(keys)]
 
 

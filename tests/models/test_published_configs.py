@@ -25,6 +25,7 @@ from published_configs import PUBLISHED
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
 from fastqps.models import ModelCard, load_card
+from fastqps.models.families import GENERATORS
 
 pytestmark = pytest.mark.compute
 
@@ -32,7 +33,7 @@ VOCAB, HEADS, WIDTH = 200, 4, 32
 TOLERANCE = 1e-4
 PROMPTS = [[7], [9, 4, 6], list(range(5, 45))]
 MAX_OUTPUT = 6
-DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
+DECODERS = ("gemma3_text", *GENERATORS)
 
 
 def shrink(config: Config) -> Config:
@@ -46,6 +47,9 @@ def shrink(config: Config) -> Config:
     sizes |= {"position_buckets": 16, "pooler_hidden_size": WIDTH, "attention_head_size": WIDTH // HEADS}
     sizes |= {"d_model": WIDTH, "d_ff": 64, "d_kv": 16, "num_layers": 2, "num_decoder_layers": 2, "num_heads": HEADS}
     sizes |= {"n_heads": HEADS} if "n_heads" in config else {"num_attention_heads": HEADS}
+    sizes |= {"n_embd": WIDTH, "n_head": HEADS, "n_layer": 2, "n_positions": 128, "ffn_dim": 64}
+    if config.get("word_embed_proj_dim"):
+        sizes["word_embed_proj_dim"] = WIDTH if config["word_embed_proj_dim"] == config["hidden_size"] else WIDTH // 2
     small |= {key: size for key, size in sizes.items() if key in config}
     if config.get("num_key_value_heads"):
         small["num_key_value_heads"] = HEADS if config["num_key_value_heads"] == config["num_attention_heads"] else 2
@@ -59,14 +63,19 @@ def shrink(config: Config) -> Config:
     if "layer_types" in config:
         small["layer_types"] = config["layer_types"][-2:]
     for key in ("bos", "cls", "eos", "pad", "sep"):
-        if (config.get(f"{key}_token_id") or 0) >= VOCAB:
+        if isinstance(id := config.get(f"{key}_token_id"), int) and id >= VOCAB:
             small[f"{key}_token_id"] = 3
     return _shorter_context(small)
 
 
 def _shorter_context(config: Config) -> Config:
-    key, by = "original_max_position_embeddings", 512
+    """And factors of fewer waves: half as many as are turned of a head. No text of longrope may be longer."""
     scaling = config.get("rope_scaling")
+    key, by = "original_max_position_embeddings", 64 if config["model_type"] == "phi3" else 512
+    waves = int(WIDTH // HEADS * config.get("partial_rotary_factor", 1)) // 2
+    if isinstance(scaling, dict):
+        scaling = {name: each[:waves] if isinstance(each, list) else each for name, each in scaling.items()}
+        config["rope_scaling"] = scaling
     if isinstance(scaling, dict) and key in scaling:
         config["rope_scaling"] = scaling | {key: scaling[key] // by}
     return config | {key: config[key] // by} if key in config else config
@@ -79,6 +88,7 @@ def write(path: Path, model: Published) -> Any:
     classes = {
         "ForSequenceClassification": tr.AutoModelForSequenceClassification,
         "ForCausalLM": tr.AutoModelForCausalLM,
+        "LMHeadModel": tr.AutoModelForCausalLM,
     }
     architecture = str((config.get("architectures") or [""])[0])
     plain = tr.T5EncoderModel if config["model_type"] == "t5" else tr.AutoModel

@@ -1,4 +1,6 @@
 // What the CPU's kernels compute outside of a program, and weights that are packed for it.
+#include <malloc.h>
+
 #include <string>
 
 #include "bind/core/program.h"
@@ -59,6 +61,8 @@ void register_products(py::module_& m) {
             if (gated && job.weight.outputs % (2 * step::kPanelOutputs))
               throw py::value_error("half of " + std::to_string(job.weight.outputs) +
                                     " gated outputs is no multiple of " + std::to_string(step::kPanelOutputs));
+            if (job.weight.exact && (gated || residual || job.activation != step::Activation::kNone))
+              throw py::value_error("a product with an exact weight has nothing behind it but its bias");
             add_job(program, job, &step::Product::n_rows, n_rows, step::multiply);
           },
           "program"_a, "out"_a, "x"_a, "bfloat16"_a, "n_rows"_a, "activation"_a = "none", "gated"_a = false,
@@ -68,6 +72,9 @@ void register_products(py::module_& m) {
 void register_cpu(py::module_& m) {
   m.def("set_team_cores", &step::Team::set_cores, "cores"_a,
         "How many cores the threads of programs can use: they sleep at once where there are more threads.");
+  m.def(
+      "trim_memory", [] { malloc_trim(0); }, py::call_guard<py::gil_scoped_release>(),
+      "Gives free memory back to the system, which malloc keeps where larger blocks have been.");
   m.def("has_openmp", &step::has_openmp,
         "Whether torch has loaded an OpenMP runtime, whose threads kernels can borrow.");
   m.def(

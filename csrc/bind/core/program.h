@@ -35,9 +35,10 @@ Value named(const char* what, const Names<Value> (&names)[n], const std::string&
 // Adds run(job, threads), where the piece says how many rows the job has.
 template <class Job>
 void add_job(step::Program& program, Job job, u32 Job::*rows, i64 n_rows, void (*run)(const Job&, u32 threads)) {
-  program.add([job, rows, n = step::Count(n_rows), run](const step::Piece& piece) mutable {
-    job.*rows = n.of(piece);
-    run(job, piece.threads);
+  program.add([job, rows, n = step::Count(n_rows), run](const step::Piece& piece) {
+    Job part = job;
+    part.*rows = n.of(piece);
+    run(part, piece.threads);
   });
 }
 

@@ -15,7 +15,8 @@ using step::Program;
 namespace {
 
 void embed_tokens(Program& self, u64 out, bool bfloat16, i64 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table,
-                  u32 n_rows, u32 width, u64 positions, u64 history, u32 history_len) {
+                  u32 n_rows, u32 width, u64 positions, u64 history, u32 history_len, u64 places, u32 n_places,
+                  float scale) {
   const step::TokenEmbedding job{address<const i32>(ids),
                                  address<const i32>(kv_slots),
                                  address<const i32>(last_token),
@@ -26,18 +27,22 @@ void embed_tokens(Program& self, u64 out, bool bfloat16, i64 n_tokens, u64 ids, 
                                  number(bfloat16),
                                  address<const i32>(positions),
                                  address<i32>(history),
-                                 history_len};
+                                 history_len,
+                                 address(places),
+                                 scale};
   self.add([=, n = Count(n_tokens)](const Piece& piece) {
     step::TokenEmbedding part = job;
     part.n_tokens = n.of(piece);
     check_indexes("token id", part.ids, part.n_tokens, n_rows, -1);
+    if (part.places) check_indexes("position", part.positions, part.n_tokens, n_places);
     step::embed_tokens(part);
   });
 }
 
 void attend_slots(Program& self, u64 out, u64 qkv, u64 cache, bool bfloat16, u32 heads, u32 kv_heads, u32 head_dim,
                   u64 starts, i64 n_runs, u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale,
-                  u64 prefix, u32 prefix_len, u64 rotary, u64 q_norm, u64 k_norm, float eps, bool last_rows_only) {
+                  u64 prefix, u32 prefix_len, u64 rotary, u64 q_norm, u64 k_norm, float eps, bool last_rows_only,
+                  u32 window, float cap) {
   const step::SlotAttention job{.qkv = address(qkv),
                                 .out = address(out),
                                 .cache = address(cache),
@@ -50,6 +55,7 @@ void attend_slots(Program& self, u64 out, u64 qkv, u64 cache, bool bfloat16, u32
                                 .k_norm = address<const float>(k_norm),
                                 .eps = eps,
                                 .scale = scale,
+                                .cap = cap,
                                 .n_runs = 0,
                                 .heads = heads,
                                 .kv_heads = kv_heads,
@@ -57,6 +63,7 @@ void attend_slots(Program& self, u64 out, u64 qkv, u64 cache, bool bfloat16, u32
                                 .n_slots = n_slots,
                                 .max_len = max_len,
                                 .prefix_len = prefix_len,
+                                .window = window,
                                 .last_rows_only = last_rows_only,
                                 .number = number(bfloat16)};
   add_job(self, job, &step::SlotAttention::n_runs, n_runs, step::attend_slots);
@@ -117,13 +124,14 @@ void add_decoder_operations(ProgramClass& program) {
           },
           "params"_a, "admitted"_a, "n_admitted"_a, "Copies sampling parameters to their cache slots' places.")
       .def("embed_tokens", &embed_tokens, "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a,
-           "table"_a, "n_rows"_a, "width"_a, "positions"_a = 0, "history"_a = 0, "history_len"_a = 0,
-           "Rows of a table by token id, -1 for the last token made; IndexError for an id beyond the table; "
+           "table"_a, "n_rows"_a, "width"_a, "positions"_a = 0, "history"_a = 0, "history_len"_a = 0, "places"_a = 0,
+           "n_places"_a = 0, "scale"_a = 1.0f,
+           "Rows of tables by token id, -1 for the last token made, and by position; IndexError beyond a table; "
            "step::TokenEmbedding in csrc/step/cpu/cpu_decode.h.")
       .def("attend_slots", &attend_slots, "out"_a, "qkv"_a, "cache"_a, "bfloat16"_a, "heads"_a, "kv_heads"_a,
            "head_dim"_a, "starts"_a, "n_runs"_a, "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a,
            "prefix"_a = 0, "prefix_len"_a = 0, "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f,
-           "last_rows_only"_a = false,
+           "last_rows_only"_a = false, "window"_a = 0, "cap"_a = 0.0f,
            "Attention over cache slots; step::SlotAttention in csrc/step/cpu/cpu_decode.h. n_slots counts the one "
            "for padding.")
       .def("change_logits", &change_logits, "out"_a, "logits"_a, "bfloat16"_a, "n_runs"_a, "vocab"_a, "starts"_a,

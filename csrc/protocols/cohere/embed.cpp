@@ -35,7 +35,7 @@ void each_form(u8 forms, Each each) {
 
 size_t embed_texts_room(const AnsweredCall& call, Items items) {
   constexpr size_t kAround = 256;  // the constant parts of the answer, and of a form
-  const AnswerHead head = AnswerHead::of(call.context);
+  const auto head = head_of<AnswerHead>(call.context);
   size_t room = kAround + JsonWriter::string_room(call.context.size()) + call.context.size();
   each_form(head.forms ? head.forms : 1, [&](const EmbeddingForm& form) {
     room += kAround;
@@ -55,9 +55,9 @@ void write_vectors(JsonWriter& out, const EmbeddingForm& form, Items items, std:
 u8* write_embed_texts(const AnsweredCall& call, Items items, u8* buffer) {
   JsonWriter out(buffer);
   std::vector<u8> scratch;
-  const AnswerHead head = AnswerHead::of(call.context);
+  const auto head = head_of<AnswerHead>(call.context);
   const bool by_type = head.forms || head.version == '2';
-  out.raw(R"({"id":")").raw(head.id).raw(R"(","response_type":"embeddings_)").raw(by_type ? "by_type" : "floats");
+  out.raw(R"({"id":")").raw(head.id.text).raw(R"(","response_type":"embeddings_)").raw(by_type ? "by_type" : "floats");
   out.raw(R"(","embeddings":)");
   bool first = true;
   each_form(head.forms ? head.forms : 1, [&](const EmbeddingForm& form) {
@@ -66,7 +66,7 @@ u8* write_embed_texts(const AnsweredCall& call, Items items, u8* buffer) {
   });
   out.raw(by_type ? R"(},"texts":[)" : R"(,"texts":[)");
   first = true;
-  for (const std::string_view text : RankContext::texts(AnswerHead::rest(call.context)))
+  for (const std::string_view text : RankContext::texts(behind<AnswerHead>(call.context)))
     out.raw(std::exchange(first, false) ? "" : ",").string(text);
   const u64 tokens = metadata_of(items).tokens;
   out.raw(R"(],"meta":{"api_version":{"version":")").raw({&head.version, 1});

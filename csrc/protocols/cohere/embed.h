@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "contract/quantize.h"
-#include "protocols/json/purpose.h"
 #include "protocols/rerank/rerank.h"
 #include "transport/http/http_request.h"
 
@@ -26,85 +25,78 @@ inline constexpr EmbeddingForm kEmbeddingForms[] = {{"float", DType::kFloat32}, 
 class EmbedTextsReader final : public TeiJsonReader {
  public:
   EmbedTextsReader(service::ModelRoutes& routes, u32 items_max)
-      : TeiJsonReader(routes, items_max, kCohereOptions), routes_(routes) {}
+      : TeiJsonReader(routes, items_max, kCohereApi), routes_(routes), texts_(items_max) {}
 
-  u32 items() const override { return u32(texts_.size()); }
+  u32 items() const override { return texts_.items(); }
   FieldError item(u32 index, RequestView& view) override {
     view = options_.base;
-    view.input = Input::kText;
-    view.text = texts_[index];
-    return requests_.embed(options_.text, view, item_reason_);
+    texts_.item(index, view);
+    return requests_.one(Task::kEmbed, options_.text, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 
  private:
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {
+        {"texts", into<&EmbedTextsReader::texts_>, kInput},
+        {"input_type",
+         purpose<&EmbedTextsReader::purpose_, "must be search_document, search_query, classification or clustering">},
+        {"embedding_types", by<&EmbedTextsReader::read_forms>},
+        {"truncate", by<&EmbedTextsReader::read_truncate>},
+        {"output_dimension", text_option<&TextOptions::dimensions>},
+        {"max_tokens", into<&EmbedTextsReader::tokens_>},
+        {"images", refused<"is not served: send texts">},
+        {"inputs", refused<"is not served: send texts">},
+    };
+    return kFields;
+  }
+  FieldRows api_fields() const override {
+    static constexpr FieldRow kFields[] = {{"model", text_option<&TextOptions::model>}};
+    return kFields;
+  }
   void clear() override {
-    given_ = false;
     texts_.clear();
-    head_ = {};
+    forms_ = 0;
     purpose_ = nullptr;
     tokens_ = 0;
   }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
-    if (name == "texts") return given_ = true, read_texts("texts", element, items_max_, texts_, reason);
-    if (element.is_null()) return FieldError{};  // clients send null for what is not set
-    const OptionValue value = option_value(element);
-    if (name == "model") return read_text("model", element, &options_.text.model);
-    if (name == "input_type") return read_input_type(value.text);
-    if (name == "embedding_types") return read_forms(element);
-    if (name == "truncate") return read_truncate(value.text);
-    if (name == "output_dimension")
-      return FieldError{"output_dimension", service::to_count(value, &options_.text.dimensions.emplace())};
-    if (name == "max_tokens") return FieldError{"max_tokens", service::to_count(value, &tokens_)};
-    if (name == "images" || name == "inputs") return FieldError{name.data(), "is not served: send texts"};
-    if (const auto error = set_call_option(name, value, options_.base)) return *error;
-    return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
-  }
-  FieldError read_input_type(std::string_view name) {
-    purpose_ = find_purpose(name);
-    if (purpose_) return {};
-    return {"input_type", "must be search_document, search_query, classification or clustering"};
-  }
-  FieldError read_forms(const JsonValue& value) {
+  FieldError read_forms(const GivenField& field) {
     constexpr const char* kWrong = "must be an array of float, int8, uint8, binary, ubinary or base64";
     JsonArray names;
-    if (value.get(names) || names.begin() == names.end()) return {"embedding_types", kWrong};
-    head_.forms = 0;  // of a key that was there before
+    if (field.value.get(names) || names.begin() == names.end()) return {field.name, kWrong};
+    forms_ = 0;  // of a key that was there before
     for (const JsonValue& each : names) {
       std::string_view name;
-      if (each.get(name)) return {"embedding_types", kWrong};
+      if (each.get(name)) return {field.name, kWrong};
       const auto* form = std::ranges::find(kEmbeddingForms, name, &EmbeddingForm::name);
-      if (form == std::end(kEmbeddingForms)) return {"embedding_types", kWrong};
-      head_.forms |= u8(1 << (form - kEmbeddingForms));
+      if (form == std::end(kEmbeddingForms)) return {field.name, kWrong};
+      forms_ |= u8(1 << (form - kEmbeddingForms));
     }
     return {};
   }
-  FieldError read_truncate(std::string_view side) {
-    if (side != "NONE" && side != "START" && side != "END") return {"truncate", "must be NONE, START or END"};
-    options_.text.truncation.asked = side != "NONE";
-    options_.text.direction = side == "START" ? TruncationDirection::kLeft : TruncationDirection::kRight;
-    return {};
+  FieldError read_truncate(const GivenField& field) {
+    enum Side : u8 { kNone, kStart, kEnd } side = kNone;
+    const FieldError error = read_word(field, {"NONE", "START", "END"}, side);
+    options_.text.truncation.asked = side != kNone;
+    options_.text.direction = side == kStart ? TruncationDirection::kLeft : TruncationDirection::kRight;
+    return error;
   }
   FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
-    if (!given_) return {"texts", "must be given"};
-    if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
+    if (const FieldError error = texts_.check("texts", reason)) return error;
     const i32 route = requests_.find({Task::kEmbed}, options_.text.model);
     if (route >= 0 && purpose_) options_.text.prompt_name = prompt_for(*purpose_, routes_.setup(u32(route)).card);
     if (const FieldError error = requests_.check_tokens("max_tokens", tokens_, route, reason)) return error;
-    head_.begin(info, made_++);
-    context_ = head_.bytes();
-    RankContext::append(context_, true, texts_);
+    context_ = bytes_of(AnswerHead{.forms = forms_, .version = version_of(info), .id = next_id()});
+    RankContext::append(context_, true, texts_.texts());
     return {};
   }
 
   service::ModelRoutes& routes_;
-  bool given_ = false;
-  std::vector<std::string_view> texts_;
-  AnswerHead head_;
+  TextList texts_;
+  u8 forms_ = 0;                      // see AnswerHead
   const Purpose* purpose_ = nullptr;  // none was given
   u32 tokens_ = 0;                    // max_tokens; 0: not given
   std::string context_;
-  u64 made_ = 0;  // requests so far, for their ids
 };
 
 // {"id", "response_type", "embeddings": {"float": [[…], …], "int8": …}, "texts", "meta"}; of /v1/embed without

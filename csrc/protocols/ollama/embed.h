@@ -8,46 +8,27 @@
 namespace fastqps::protocols {
 
 // POST /api/embed: {"model", "input"}, a text or an array of texts. Fields that it does not know are ignored.
-class OllamaEmbedReader : public TeiJsonReader {
+// POST /api/embeddings, its predecessor: {"model", "prompt"}, one text, whose embedding is as the model makes it.
+class OllamaReader final : public EmbedJsonReader {
  public:
-  OllamaEmbedReader(service::ModelRoutes& routes, u32 items_max)
-      : OllamaEmbedReader(routes, items_max, "input", true) {}
-
-  u32 items() const final { return input_.items(); }
-  FieldError item(u32 index, RequestView& view) final {
-    view = options_.base;
-    input_.item(index, view);
-    return requests_.embed(options_.text, view, item_reason_);
-  }
-
- protected:
-  // field: of the texts, a literal.
-  OllamaEmbedReader(service::ModelRoutes& routes, u32 items_max, const char* field, bool normalize)
-      : TeiJsonReader(routes, items_max), field_(field), normalize_(normalize), input_(field, items_max) {}
+  OllamaReader(service::ModelRoutes& routes, u32 items_max) : EmbedJsonReader(routes, items_max), prompt_(false) {}
+  explicit OllamaReader(service::ModelRoutes& routes) : EmbedJsonReader(routes, 1), prompt_(true) {}
 
  private:
-  void clear() final { input_.clear(); }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) final {
-    if (name == field_) return input_.read(value, reason);
-    return {};
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"input", into<&OllamaReader::inputs_>, kInput},
+                                           {"prompt", into<&OllamaReader::inputs_>, kInput}};
+    return FieldRows(kFields).subspan(prompt_, 1);
   }
-  FieldError check(const transport::CallInfo&, ReasonText&) final {
+  FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
     constexpr std::string_view kTag = ":latest";  // which a name without a tag means, too
     std::string_view& model = options_.text.model;
     if (model.ends_with(kTag) && requests_.find({Task::kEmbed}, model) < 0) model.remove_suffix(kTag.size());
-    options_.text.normalize = normalize_;
-    return input_.given() ? FieldError{} : FieldError{field_, "must be given"};
+    options_.text.normalize = !prompt_;
+    return EmbedJsonReader::check(info, reason);
   }
 
-  const char* const field_;
-  const bool normalize_;
-  TextInput input_;
-};
-
-// POST /api/embeddings, its predecessor: {"model", "prompt"}, one text, whose embedding is as the model makes it.
-class OllamaPromptReader final : public OllamaEmbedReader {
- public:
-  explicit OllamaPromptReader(service::ModelRoutes& routes) : OllamaEmbedReader(routes, 1, "prompt", false) {}
+  const bool prompt_;
 };
 
 // {"model", "embeddings": [[…], …], "total_duration", "load_duration", "prompt_eval_count"}, and {"embedding": […]}

@@ -1,9 +1,7 @@
-#include <algorithm>
+#include <cstdio>
 #include <ctime>
-#include <utility>
 
 #include "contract/utf8.h"
-#include "core/clock.h"
 #include "protocols/openai/openai.h"
 #include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
@@ -21,10 +19,7 @@ constexpr size_t kAround = 256;     // the constant parts of an answer, or of on
 constexpr std::string_view kDone = "data: [DONE]\n\n";
 constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
 
-// The answer's context: which events of a stream have the usage, a letter of IgnoredFields, then its id and its time as
-// they are written.
-constexpr char kNoUsage = '-', kUsageAtEnd = 'u', kUsageSoFar = 'c';  // so far: vLLM's continuous_usage_stats
-constexpr size_t kUsageFlag = 0, kIgnoredLetter = 1, kIdAndTime = 2;
+using Usage = CompletionsHead::Usage;
 
 // A token alone, which may be a part of a character. Empty: it has no text.
 std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
@@ -80,7 +75,7 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
 }
 
 void write_head(JsonWriter& out, const AnsweredCall& call) {
-  out.raw(R"({"object":"text_completion",)").raw(call.context.substr(kIdAndTime));
+  out.raw(R"({"object":"text_completion",)").raw(behind<CompletionsHead>(call.context));
   out.raw(R"(,"model":)").string(call.model()).raw(R"(,"choices":[)");
 }
 
@@ -96,103 +91,89 @@ void write_event_end(JsonWriter& out, const ChunkView& chunk, bool with_usage) {
   out.raw("}\n\n");
 }
 
-std::string_view last_part(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-
-// Options of OpenAI's API and of vLLM's that are allowed to have their default only, because there is no counterpart
-// here.
-bool is_default(std::string_view name, const JsonValue& value, bool* known) {
-  *known = true;
-  const OptionValue given = option_value(value);
-  const auto is = [&](i64 number) {
-    return given.kind == OptionValue::Kind::kInt
-               ? given.integer == number
-               : given.kind == OptionValue::Kind::kDouble && given.number == double(number);
-  };
-  const auto is_one_of = [name](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  const auto is_bool = [&](bool wanted) { return given.kind == OptionValue::Kind::kBool && given.boolean == wanted; };
-  if (is_one_of({"n", "best_of", "length_penalty"})) return is(1);
-  if (is_one_of({"skip_special_tokens", "spaces_between_special_tokens"})) return is_bool(true);
-  if (is_one_of({"echo", "use_beam_search", "early_stopping", "include_stop_str_in_output"})) return is_bool(false);
-  if (name == "suffix") return given.kind == OptionValue::Kind::kString && given.text.empty();
-  if (name == "logit_bias") {
-    JsonObject bias;
-    return !value.get(bias) && bias.size() == 0;
-  }
-  *known = false;
-  return false;
-}
-
 }  // namespace
 
-FieldError CompletionsReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
-  base_ = {};
-  base_.has_generate = true;
-  base_.generate.max_tokens = kDefaultTokens;
-  base_.generate.lowers_max_tokens = true;
-  base_.generate.temperature = 1;
-  stream_ = usage_ = usage_so_far_ = false;
-  ignored_.clear();
-  prompt_.clear();
-  const FieldError error = body_.each_field(
-      message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value, reason); });
-  if (error) return error;
+namespace {
+const JsonApi kCompletionsApi = [] {
+  JsonApi api{.unknown = JsonApi::Unknown::kRefused, .named = JsonApi::Named::kAll};
+  RequestView& base = api.defaults.base;
+  base.has_generate = true;
+  base.generate.max_tokens = kDefaultTokens;
+  base.generate.lowers_max_tokens = true;
+  base.generate.temperature = 1;
+  return api;
+}();
+}  // namespace
+
+CompletionsReader::CompletionsReader(u32 items_max) : FieldsReader(kCompletionsApi, items_max), prompt_(items_max) {}
+
+FieldRows CompletionsReader::fields() const {
+  static constexpr FieldRow kFields[] = {
+      {"prompt", into<&CompletionsReader::prompt_>, kInput},
+      {"logprobs", by<&CompletionsReader::read_logprobs>},
+      {"echo", only<false>},
+      {"suffix", only_empty<std::string_view>},
+  };
+  return kFields;
+}
+
+// Those of vLLM's API, too.
+FieldRows CompletionsReader::api_fields() const {
+  static constexpr FieldRow kFields[] = {
+      {"model", base_option<&RequestView::model>},
+      {"user", unused<std::string_view>},
+      {"stream", into<&CompletionsReader::stream_>},
+      {"stream_options", by<&CompletionsReader::read_stream_options>},
+      {"n", only<1>},
+      {"best_of", only<1>},
+      {"logit_bias", only_empty<JsonObject>},
+      {"length_penalty", only<1>},
+      {"use_beam_search", only<false>},
+      {"early_stopping", only<false>},
+      {"skip_special_tokens", only<true>},
+      {"spaces_between_special_tokens", only<true>},
+      {"include_stop_str_in_output", only<false>},
+  };
+  return kFields;
+}
+
+FieldError CompletionsReader::check(const transport::CallInfo&, ReasonText& reason) {
   if (!prompt_.given()) return {"prompt", "must be given"};
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
+  // Without include_usage no event has it, as in vLLM.
+  const CompletionsHead head{!usage_ ? Usage::kNone : usage_so_far_ ? Usage::kSoFar : Usage::kAtEnd, ignored_.letter()};
   char text[96];
-  const int bytes =
-      std::snprintf(text, sizeof text, R"(%c%c"id":"cmpl-%016llx%08llx","created":%lld)", usage(), ignored_.letter(),
-                    (unsigned long long)now_ns(), (unsigned long long)made_++, (long long)std::time(nullptr));
-  context_.assign(text, size_t(bytes));
+  const int bytes = std::snprintf(text, sizeof text, R"("id":"cmpl-%s","created":%lld)", next_id().text,
+                                  (long long)std::time(nullptr));
+  context_.assign(bytes_of(head)).append(text, size_t(bytes));
   return {};
 }
 
-FieldError CompletionsReader::item(u32 index, RequestView& view) {
-  view = base_;
-  prompt_.item(index, view);
-  return {};
-}
-
-FieldError CompletionsReader::read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
-  if (name == "prompt") return prompt_.read(value, reason);
-  if (value.is_null() || ignored_.take(name, value)) return {};
-  if (name == "stream_options") return read_stream_options(value, reason);
-  if (name == "logprobs") return read_logprobs(option_value(value), reason);
-  if (name == "stream")
-    return service::to_bool(option_value(value), &stream_) ? FieldError{"stream", "must be a bool"} : FieldError{};
-  bool known;
-  if (is_default(name, value, &known)) return {};
-  if (known) return {name.data(), "can only have its default here"};
-  return read_common_field(name, value, base_, lists_);
-}
-
-FieldError CompletionsReader::read_stream_options(const JsonValue& value, ReasonText& reason) {
+FieldError CompletionsReader::read_stream_options(const GivenField& field) {
+  static constexpr FieldRow kOptions[] = {
+      {"stream_options.include_usage", into<&CompletionsReader::usage_>},
+      {"stream_options.continuous_usage_stats", into<&CompletionsReader::usage_so_far_>},
+      // It only pads the events of a server that obfuscates them.
+      {"stream_options.include_obfuscation", unused<bool>},
+  };
   JsonObject options;
-  if (value.get(options)) return {"stream_options", "must be an object"};
-  for (const auto [name, option] : options) {
-    bool padded;  // it only pads the events of a server that obfuscates them
-    const std::pair<const char*, bool*> known[] = {{"stream_options.include_usage", &usage_},
-                                                   {"stream_options.continuous_usage_stats", &usage_so_far_},
-                                                   {"stream_options.include_obfuscation", &padded}};
-    const auto* found = std::ranges::find_if(known, [&](const auto& each) { return name == last_part(each.first); });
-    if (found == std::end(known))
-      return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
-    if (const char* why = service::to_bool(option_value(option), found->second)) return {found->first, why};
+  if (field.value.get(options)) return {field.name, "must be an object"};
+  for (const auto [name, value] : options) {
+    const FieldRow* row = find_part(kOptions, name);
+    if (!row)
+      return {field.name, field.reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
+    if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
   }
   return {};
 }
 
-// Without include_usage no event has it, as in vLLM.
-char CompletionsReader::usage() const { return !usage_ ? kNoUsage : usage_so_far_ ? kUsageSoFar : kUsageAtEnd; }
-
 // 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
-FieldError CompletionsReader::read_logprobs(const OptionValue& value, ReasonText& reason) {
+FieldError CompletionsReader::read_logprobs(const GivenField& field) {
   u32 count;
-  if (const char* why = service::to_u32(value, &count)) return {"logprobs", why};
-  if (count > 1) return {"logprobs", reason.print("%u, at most 1: those of the chosen tokens", count)};
-  base_.generate.logprobs = true;
+  if (const char* why = service::to_u32(field.option(), &count)) return {field.name, why};
+  if (count > 1) return {field.name, field.reason.print("%u, at most 1: those of the chosen tokens", count)};
+  options_.base.generate.logprobs = true;
   return {};
 }
 
@@ -231,10 +212,10 @@ class CompletionsWriter final : public service::AnswerWriter {
     out.raw("data: ");
     write_head(out, call);
     write_choice(out, call, 0, chunk.generation);
-    const char usage = chunk.usage ? call.context[kUsageFlag] : kNoUsage;
-    write_event_end(out, chunk, usage == kUsageSoFar);
+    const Usage usage = chunk.usage ? head_of<CompletionsHead>(call.context).usage : Usage::kNone;
+    write_event_end(out, chunk, usage == Usage::kSoFar);
     if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
-    if (usage != kNoUsage) {
+    if (usage != Usage::kNone) {
       out.raw("data: ");
       write_head(out, call);
       write_event_end(out, chunk, true);
@@ -242,11 +223,12 @@ class CompletionsWriter final : public service::AnswerWriter {
     return out.raw(kDone).end();
   }
   transport::HttpReply reply(const AnsweredCall& call, Items, size_t) const override {
-    return {.ignored = IgnoredFields::names(call.context[kIgnoredLetter])};
+    return {.ignored = IgnoredFields::names(head_of<CompletionsHead>(call.context).ignored)};
   }
   transport::HttpReply chunks_reply(const AnsweredCall& call) const override {
-    return {.type = transport::ContentType::kEventStream,
-            .ignored = IgnoredFields::names(call.context[kIgnoredLetter])};
+    transport::HttpReply reply = this->reply(call, {}, 0);
+    reply.type = transport::ContentType::kEventStream;
+    return reply;
   }
   const service::FieldNames* fields() const override { return &service::kCompletionsFields; }
 };

@@ -1,52 +1,10 @@
 #include "protocols/openai/openai.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
-
 #include "contract/quantize.h"
+#include "protocols/json/context_head.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {
-
-FieldError unknown_field(std::string_view name, OptionLists& lists) {
-  std::snprintf(lists.unknown, sizeof lists.unknown, "%.*s", shown(name), name.data());
-  return {lists.unknown, "is not a field of this request"};
-}
-
-FieldError read_common_field(std::string_view name, const JsonValue& element, RequestView& view, OptionLists& lists) {
-  if (element.is_null()) return {};  // clients send null for what is not set
-  const OptionValue value = option_value(element, lists);
-  std::string_view user;
-  if (name == "model") return {"model", service::to_text(value, &view.model)};
-  if (name == "user") return {"user", service::to_text(value, &user)};
-  if (const auto error = set_call_option(name, value, view)) return *error;
-  if (const auto error = service::set_option(name, value, view, lists)) return *error;
-  return unknown_field(name, lists);
-}
-
-namespace {
-constexpr std::string_view kIgnored[] = {"service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key"};
-}
-
-bool IgnoredFields::take(std::string_view name, const JsonValue& value) {
-  const auto* found = std::ranges::find(kIgnored, name);
-  if (found == std::end(kIgnored)) return false;
-  if (!value.is_null()) bits_ |= u8(1 << (found - kIgnored));
-  return true;
-}
-
-std::string_view IgnoredFields::names(char letter) {
-  constexpr size_t kSets = 1 << std::size(kIgnored);
-  static const auto all = [] {
-    std::array<std::string, kSets> sets;
-    for (size_t set = 0; set < kSets; set++)
-      for (size_t i = 0; i < std::size(kIgnored); i++)
-        if (set >> i & 1) sets[set].append(sets[set].empty() ? "" : ", ").append(kIgnored[i]);
-    return sets;
-  }();
-  return all[size_t(letter - '@') % kSets];
-}
 
 namespace {
 
@@ -86,30 +44,53 @@ void write_openai_error(const transport::HttpError& error, transport::HttpErrorB
 
 // ---- embeddings
 
-std::optional<FieldError> EmbeddingsReader::read_other_api(std::string_view name, const JsonValue& value) {
-  constexpr std::pair<const char*, std::string_view> kOptions[] = {
-      {"output_dimension", "dimensions"}, {"truncation", "truncate"}, {"normalized", "normalize"}};
-  constexpr FieldError kPurposeErrors[] = {
-      {"input_type", "must be query or document"},
-      {"task", "must be retrieval.query, retrieval.passage, text-matching, classification or separation"}};
-  if (value.is_null()) return {};
-  for (const FieldError& error : kPurposeErrors)
-    if (name == error.field) return (purpose_ = find_purpose(option_value(value).text)) ? FieldError{} : error;
-  if (name == "embedding_type") {
-    if (option_value(value).text == "base64") return context_[0] = 'b', FieldError{};
-    if (!read_common_field("output_dtype", value, base_, lists_)) return FieldError{};
-    return FieldError{"embedding_type", "must be float, base64, int8, uint8, binary or ubinary"};
-  }
-  if (name == "late_chunking") {
-    bool late;
-    if (!service::to_bool(option_value(value), &late) && !late) return FieldError{};
-    return FieldError{"late_chunking", "can only be false here: each text is embedded by itself"};
-  }
-  for (const auto& [theirs, ours] : kOptions) {
-    if (name != theirs) continue;
-    const FieldError error = read_common_field(ours, value, base_, lists_);
-    return error ? FieldError{theirs, error.reason, error.fault} : error;
-  }
+namespace {
+const JsonApi kEmbeddingsApi{.unknown = JsonApi::Unknown::kRefused, .named = JsonApi::Named::kOutput};
+}
+
+EmbeddingsReader::EmbeddingsReader(service::ModelRoutes& routes, u32 items_max)
+    : FieldsReader(kEmbeddingsApi, items_max), routes_(routes), input_(items_max) {}
+
+// With those of Jina's and Voyage's APIs.
+FieldRows EmbeddingsReader::fields() const {
+  static constexpr FieldRow kFields[] = {
+      {"input", into<&EmbeddingsReader::input_>, kInput},
+      {"model", base_option<&RequestView::model>},
+      {"user", unused<std::string_view>},
+      {"encoding_format", by<&EmbeddingsReader::read_format>},
+      {"embedding_type", by<&EmbeddingsReader::read_type>},
+      {"input_type", purpose<&EmbeddingsReader::purpose_, "must be query or document">},
+      {"task", purpose<&EmbeddingsReader::purpose_,
+                       "must be retrieval.query, retrieval.passage, text-matching, classification or separation">},
+      {"late_chunking", by<&EmbeddingsReader::read_late_chunking>},
+      {"output_dimension", renamed<"dimensions">},
+      {"truncation", renamed<"truncate">},
+      {"normalized", renamed<"normalize">},
+  };
+  return kFields;
+}
+
+FieldError EmbeddingsReader::read_type(const GivenField& field) {
+  if (field.text() == "base64") return head_.base64 = true, FieldError{};
+  return renamed<"output_dtype">(*this, field)
+             ? FieldError{field.name, "must be float, base64, int8, uint8, binary or ubinary"}
+             : FieldError{};
+}
+
+FieldError EmbeddingsReader::read_late_chunking(const GivenField& field) {
+  bool late;
+  if (!read_value(field, late) && !late) return {};
+  return {field.name, "can only be false here: each text is embedded by itself"};
+}
+
+// A prompt that the request names counts.
+FieldError EmbeddingsReader::check(const transport::CallInfo&, ReasonText&) {
+  head_.ignored = ignored_.letter();
+  if (!input_.given()) return {"input", "must be given"};
+  RequestView& base = options_.base;
+  if (!purpose_ || !base.prompt_name.empty()) return {};
+  const i32 route = routes_.find(base.model);
+  if (route >= 0) base.prompt_name = prompt_for(*purpose_, routes_.setup(u32(route)).card);
   return {};
 }
 
@@ -135,19 +116,21 @@ class EmbeddingsWriter final : public service::AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, Items items) const override {
     constexpr size_t kAround = 128;  // what stands around each vector, and around all
+    const bool base64 = head_of<EmbeddingsHead>(call.context).base64;
     size_t room = kAround + JsonWriter::string_room(call.model_version.size()) + 2 * JsonWriter::kIntegerBytes;
-    for (const ResponseView& item : items) room += kAround + vector_room(item.embedding, call.context[0] == 'b');
+    for (const ResponseView& item : items) room += kAround + vector_room(item.embedding, base64);
     return room;
   }
 
   u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
     JsonWriter out(buffer);
+    const bool base64 = head_of<EmbeddingsHead>(call.context).base64;
     u64 tokens = 0;
     out.raw(R"({"object":"list","data":[)");
     for (size_t i = 0; i < items.size(); i++) {
       out.raw(i ? R"(,{"object":"embedding","index":)" : R"({"object":"embedding","index":)").number(u64(i));
       out.raw(R"(,"embedding":)");
-      write_vector(out, items[i].embedding, call.context[0] == 'b');
+      write_vector(out, items[i].embedding, base64);
       out.raw("}");
       if (items[i].usage) tokens += items[i].usage->input_tokens;
     }
@@ -155,7 +138,7 @@ class EmbeddingsWriter final : public service::AnswerWriter {
     return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
   }
   transport::HttpReply reply(const AnsweredCall& call, Items, size_t) const override {
-    return {.ignored = IgnoredFields::names(call.context[1])};
+    return {.ignored = IgnoredFields::names(head_of<EmbeddingsHead>(call.context).ignored)};
   }
   const service::FieldNames* fields() const override { return &service::kEmbeddingsFields; }
 };

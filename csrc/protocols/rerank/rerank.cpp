@@ -29,13 +29,13 @@ size_t documents_room(const AnsweredCall& call, Items items) {
 
 u8* write_documents(const AnsweredCall& call, Items items, u8* buffer) {
   JsonWriter out(buffer);
-  const AnswerHead head = AnswerHead::of(call.context);
-  const std::string_view context = AnswerHead::rest(call.context);
+  const auto head = head_of<AnswerHead>(call.context);
+  const std::string_view context = behind<AnswerHead>(call.context);
   const bool returns_documents = RankContext::returns_text(context);
   const std::vector<std::string_view> documents = RankContext::texts(context);
   std::vector<Rank> ranks = ranked(items);
   if (ranks.size() > head.results_max) ranks.resize(head.results_max);
-  out.raw(R"({"id":")").raw(head.id).raw(R"(","model":)").string(call.model()).raw(R"(,"results":[)");
+  out.raw(R"({"id":")").raw(head.id.text).raw(R"(","model":)").string(call.model()).raw(R"(,"results":[)");
   for (size_t i = 0; i < ranks.size(); i++) {
     out.raw(i ? R"(,{"index":)" : R"({"index":)").number(u64(ranks[i].index));
     out.raw(R"(,"relevance_score":)").number(ranks[i].score);

@@ -1,11 +1,7 @@
 // The rerank API of Cohere, which Jina and vLLM have taken over.
 #pragma once
-#include <cstdio>
-#include <cstring>
-#include <optional>
 #include <string_view>
 
-#include "core/clock.h"
 #include "protocols/tei/http.h"
 #include "transport/http/http_request.h"
 
@@ -16,21 +12,11 @@ struct AnswerHead {
   u32 results_max = ~u32(0);  // top_n
   u8 forms = 0;               // of embeddings: bits, by kEmbeddingForms; 0: none were asked for
   char version = '1';         // of the API
-  char id[34] = "";           // of the answer, with a NUL
-
-  // The API's version, and an id. made: requests so far.
-  void begin(const transport::CallInfo& info, u64 made) {
-    version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
-    std::snprintf(id, sizeof id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made);
-  }
-  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
-  static AnswerHead of(std::string_view context) {
-    AnswerHead head;
-    std::memcpy(&head, context.data(), sizeof head);
-    return head;
-  }
-  static std::string_view rest(std::string_view context) { return context.substr(sizeof(AnswerHead)); }
+  AnswerId id = {};
 };
+inline char version_of(const transport::CallInfo& info) {
+  return info.http && info.http->path.starts_with("/v2") ? '2' : '1';
+}
 
 // {"message", "detail"}: Cohere's clients read the one, Jina's the other.
 void write_rerank_error(const transport::HttpError& error, transport::HttpErrorBody& body);
@@ -39,75 +25,51 @@ void write_rerank_error(const transport::HttpError& error, transport::HttpErrorB
 class DocumentsReader final : public RankReader {
  public:
   DocumentsReader(service::ModelRoutes& routes, u32 items_max)
-      : RankReader(routes, items_max, "documents", kCohereOptions) {}
+      : RankReader(routes, items_max, TextList::Form::kDocuments, kCohereApi) {}
 
  private:
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {
+        {"query", into<&DocumentsReader::query_>, kInput},
+        {"documents", into<&DocumentsReader::texts_>, kInput},
+        {"top_n", into<&DocumentsReader::top_n_>},
+        {"return_documents", into<&DocumentsReader::options_, &JsonOptions::return_text>},
+        {"rank_fields", by<&DocumentsReader::read_rank_fields>},
+        {"max_tokens_per_doc", into<&DocumentsReader::tokens_per_document_>},
+        {"max_chunks_per_doc", unused<u32>},  // a document is one chunk here, so any limit is kept
+    };
+    return kFields;
+  }
+  FieldRows api_fields() const override {
+    return FieldRows(TeiJsonReader::api_fields()).first(2);  // the model, and whether texts are cut
+  }
   void clear() override {
     RankReader::clear();
     top_n_ = tokens_per_document_ = 0;
   }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& element, ReasonText& reason) override {
-    if (name == "documents") return read_documents(element, reason);
-    if (name == "query") return read_text("query", element, &query_.emplace());
-    if (element.is_null()) return FieldError{};  // clients send null for what is not set
-    const OptionValue value = option_value(element);
-    if (name == "model") return read_text("model", element, &options_.text.model);
-    if (name == "top_n") return FieldError{"top_n", service::to_count(value, &top_n_)};
-    if (name == "return_documents")
-      return FieldError{"return_documents", service::to_bool(value, &options_.return_text)};
-    if (name == "truncate")
-      return FieldError{"truncate", service::to_bool(value, &options_.text.truncation.asked.emplace())};
-    if (name == "rank_fields") return read_rank_fields(element);
-    if (name == "max_tokens_per_doc")
-      return FieldError{"max_tokens_per_doc", service::to_count(value, &tokens_per_document_)};
-    u32 chunks;  // a document is one chunk here, so any limit is kept
-    if (name == "max_chunks_per_doc") return FieldError{"max_chunks_per_doc", service::to_count(value, &chunks)};
-    if (const auto error = set_call_option(name, value, options_.base)) return *error;
-    return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
-  }
   FieldError check(const transport::CallInfo& info, ReasonText& reason) override {
     if (query_ && query_->empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
-    if (const FieldError error = check_texts(reason)) return error;
+    if (const FieldError error = check_texts("documents", reason)) return error;
     const i32 route = requests_.find(kRanks, options_.text.model);
     if (const FieldError error = requests_.check_tokens("max_tokens_per_doc", tokens_per_document_, route, reason))
       return error;
-    AnswerHead head;
+    AnswerHead head{.version = version_of(info), .id = next_id()};
     if (top_n_) head.results_max = top_n_;
-    head.begin(info, made_++);
-    context_ = head.bytes();
-    RankContext::append(context_, options_.return_text, texts_);
+    context_ = bytes_of(head);
+    RankContext::append(context_, options_.return_text, texts_.texts());
     return {};
   }
-  FieldError read_documents(const JsonValue& value, ReasonText& reason) {
-    constexpr const char* kForm = "must be an array of strings, or of objects with a text";
-    texts_given_ = true;
-    texts_.clear();
-    JsonArray values;
-    if (value.get(values)) return {"documents", kForm};
-    for (const JsonValue& each : values) {
-      if (texts_.size() == items_max_)
-        return {"documents", reason.print("more than %u documents, which is the most", items_max_),
-                FieldFault::kTooMany};
-      std::string_view& text = texts_.emplace_back();
-      const auto error = each.is_object() ? each["text"].get(text) : each.get(text);
-      if (error)
-        return {"documents",
-                reason.print("element %zu is neither a string nor an object with a text", texts_.size() - 1)};
-    }
-    return {};
-  }
-  FieldError read_rank_fields(const JsonValue& value) {
+  FieldError read_rank_fields(const GivenField& field) {
     JsonArray names;
-    if (value.get(names)) return {"rank_fields", "must be an array of strings"};
+    if (field.value.get(names)) return {field.name, "must be an array of strings"};
     for (const JsonValue& name : names) {
       std::string_view text;
-      if (name.get(text) || text != "text") return {"rank_fields", "can only name the field text"};
+      if (name.get(text) || text != "text") return {field.name, "can only name the field text"};
     }
     return {};
   }
 
   u32 top_n_ = 0, tokens_per_document_ = 0;  // 0: not given
-  u64 made_ = 0;                             // requests so far, for their ids
 };
 
 // They have the fields of Cohere's, Jina's and vLLM's: each client reads its own.

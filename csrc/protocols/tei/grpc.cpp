@@ -64,10 +64,7 @@ FieldError EmbedReader::item(u32, RequestView& view) {
   view.input = Input::kText;
   view.text = request_.texts[0];
   view.output.timings = true;
-  const auto make = task_ == Task::kEmbed         ? &TextRequests::embed
-                    : task_ == Task::kEmbedSparse ? &TextRequests::embed_sparse
-                                                  : &TextRequests::embed_all;
-  return (requests_.*make)(request_, view, item_reason_);
+  return requests_.one(task_, request_, view, item_reason_);
 }
 
 PredictReader::PredictReader(service::ModelRoutes& routes, bool pairs)

@@ -149,7 +149,7 @@ class CodePoints {
 
 size_t entities_room(const AnsweredCall& call, Items items) {
   constexpr size_t kEntity = kAround + JsonWriter::kFloatBytes + 2 * JsonWriter::kIntegerBytes;
-  const std::vector<std::string_view> texts = RankContext::texts(call.context.substr(sizeof(EntitiesHead)));
+  const std::vector<std::string_view> texts = RankContext::texts(behind<EntitiesHead>(call.context));
   size_t room = kAround;
   for (size_t i = 0; i < items.size(); i++) {
     CodePoints points(texts[i]);
@@ -163,8 +163,8 @@ size_t entities_room(const AnsweredCall& call, Items items) {
 
 u8* write_entities(const AnsweredCall& call, Items items, u8* buffer) {
   JsonWriter out(buffer);
-  const EntitiesHead head = EntitiesHead::of(call.context);
-  const std::vector<std::string_view> texts = RankContext::texts(call.context.substr(sizeof head));
+  const auto head = head_of<EntitiesHead>(call.context);
+  const std::vector<std::string_view> texts = RankContext::texts(behind<EntitiesHead>(call.context));
   if (head.batch) out.raw("[");
   for (size_t i = 0; i < items.size(); i++) {
     CodePoints points(texts[i]);

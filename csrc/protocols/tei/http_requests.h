@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "protocols/json/json_reader.h"
+#include "protocols/json/context_head.h"
 #include "protocols/json/text_input.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
@@ -12,217 +12,153 @@
 
 namespace fastqps::protocols {
 
-inline FieldError read_flag(const char* field, const OptionValue& value, bool& flag) {
-  return {field, service::to_bool(value, &flag)};
-}
+// TEI cuts since 1.9, and Cohere's API does. TEI ignores fields that it does not know.
+inline const JsonApi kTeiApi{JsonOptions::of_api(true, true)},
+    kCohereApi{JsonOptions::of_api(true, false), JsonApi::Unknown::kRefusedInText};
 
-inline FieldError read_direction(const OptionValue& value, TruncationDirection& direction) {
-  if (value.text == "Right" || value.text == "right") return direction = TruncationDirection::kRight, FieldError{};
-  if (value.text == "Left" || value.text == "left") return direction = TruncationDirection::kLeft, FieldError{};
-  return {"truncation_direction", "must be Left or Right"};
-}
-
-struct JsonOptions {
-  TextOptions text;
-  RequestView base;  // priority and timeout
-  bool return_text = false;
-
-  // cuts: texts that are too long, where a request does not say. timings: they are in the answer's headers.
-  static JsonOptions of_api(bool cuts, bool timings) {
-    JsonOptions options;
-    options.text.truncation.by_api = cuts;
-    options.base.output.timings = timings;
-    return options;
-  }
-};
-// TEI cuts since 1.9, and Cohere's API does.
-inline const JsonOptions kTeiOptions = JsonOptions::of_api(true, true),
-                         kCohereOptions = JsonOptions::of_api(true, false);
-
-// Reads the fields of a body, each by itself or as an option.
-class TeiJsonReader : public JsonReader {
+// Reads bodies for models of texts.
+class TeiJsonReader : public FieldsReader {
  public:
-  FieldError read_body(const JsonObject& body, const transport::CallInfo& info, ReasonText& reason) final {
-    begin(defaults_);
-    for (const auto [name, value] : body)
-      if (const FieldError error = read_field(name, value, reason)) return error;
-    return check(info, reason);
-  }
   // Reads what several requests in a body share: options that count where one has none itself. Without any: defaults().
-  FieldError read_shared(const JsonObject& fields, JsonOptions& shared) {
-    options_ = defaults_;
-    for (const auto [name, value] : fields)
-      if (const FieldError error = read_option(name, value)) return error;
+  FieldError read_shared(const JsonObject& fields, JsonOptions& shared, ReasonText& reason) {
+    options_ = defaults();
+    const FieldError error = read_options(fields, reason);
     shared = options_;
-    return {};
+    return error;
   }
-  const JsonOptions& defaults() const { return defaults_; }
   // Reads one of these requests: its fields, or its "inputs" alone.
   FieldError read_one(const JsonValue& request, const JsonOptions& shared, ReasonText& reason) {
     begin(shared);
     JsonObject fields;
-    if (request.get(fields)) {
-      if (const FieldError error = read_field("inputs", request, reason)) return error;
-    } else {
-      for (const auto [name, value] : fields)
-        if (const FieldError error = read_field(name, value, reason)) return error;
-    }
-    return check({}, reason);
+    const FieldError error = request.get(fields) ? read_field("inputs", request, reason) : read_fields(fields, reason);
+    return error ? error : check({}, reason);
   }
 
  protected:
-  TeiJsonReader(service::ModelRoutes& routes, u32 items_max, const JsonOptions& defaults = kTeiOptions)
-      : requests_(routes), items_max_(items_max), defaults_(defaults) {}
+  TeiJsonReader(service::ModelRoutes& routes, u32 items_max, const JsonApi& api = kTeiApi)
+      : FieldsReader(api, items_max), requests_(routes) {}
 
-  // Forgets the last request.
-  virtual void clear() = 0;
-  // Reads a field of this request alone. Nothing for any other name.
-  virtual std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) = 0;
-  // After all fields.
-  virtual FieldError check(const transport::CallInfo& info, ReasonText& reason) = 0;
-  FieldError read_text(const char* field, const JsonValue& value, std::string_view* text) {
-    return value.get(*text) ? FieldError{field, "must be a string"} : FieldError{};
+  FieldRows api_fields() const override {
+    static constexpr FieldRow kFields[] = {
+        {"model", text_option<&TextOptions::model>},
+        {"truncate", into<&TeiJsonReader::options_, &JsonOptions::text, &TextOptions::truncation, &Truncation::asked>},
+        {"truncation_direction", by<&TeiJsonReader::read_direction<"must be Left or Right">>},
+        {"normalize", text_option<&TextOptions::normalize>},
+        {"raw_scores", text_option<&TextOptions::raw_scores>},
+        {"return_text", into<&TeiJsonReader::options_, &JsonOptions::return_text>},
+        {"dimensions", by<&TeiJsonReader::read_dimensions>},
+        {"prompt_name", text_option<&TextOptions::prompt_name>},
+    };
+    return kFields;
   }
-  // An array of at most `texts_max` strings.
-  FieldError read_texts(const char* field, const JsonValue& value, u32 texts_max, std::vector<std::string_view>& texts,
-                        ReasonText& reason) {
-    constexpr const char* kForm = "must be an array of strings";
-    texts.clear();
-    JsonArray values;
-    if (value.get(values)) return {field, kForm};
-    for (const JsonValue& each : values) {
-      if (texts.size() == texts_max)
-        return {field, reason.print("more than %u texts, which is the most", texts_max), FieldFault::kTooMany};
-      if (!each.is_string()) return {field, reason.print("element %zu is no string", texts.size())};
-      texts.push_back(std::string_view(each));
-    }
+  template <FieldName reason>
+  FieldError read_direction(const GivenField& field) {
+    const auto place = find_word(field.text(), {"Right", "Left", "right", "left"});
+    if (!place) return {field.name, reason.text};
+    options_.text.direction = TruncationDirection(*place % 2);
     return {};
   }
-  // Calls read(name, value) for each of the options that are in an object of their own.
-  template <class Read>
-  FieldError each_parameter(const JsonValue& value, Read read) {
+  // Options that are in an object of their own.
+  FieldError read_parameters(const GivenField& field) {
     JsonObject parameters;
-    if (value.is_null()) return {};
-    if (value.get(parameters)) return {"parameters", "must be an object"};
-    for (const auto [name, each] : parameters)
-      if (const FieldError error = read(name, each)) return error;
-    return {};
-  }
-  // Reads one of the options to options_. TEI ignores fields that it does not know, so they are ignored here.
-  virtual FieldError read_option(std::string_view name, const JsonValue& element) {
-    if (element.is_null()) return {};  // clients send null for what is not set
-    const OptionValue value = option_value(element);
-    TextOptions& text = options_.text;
-    if (name == "truncate") return read_flag("truncate", value, text.truncation.asked.emplace());
-    if (name == "normalize") return read_flag("normalize", value, text.normalize.emplace());
-    if (name == "raw_scores") return read_flag("raw_scores", value, text.raw_scores);
-    if (name == "return_text") return read_flag("return_text", value, options_.return_text);
-    if (name == "dimensions") return {"dimensions", service::to_u32(value, &text.dimensions.emplace())};
-    if (name == "truncation_direction") return read_direction(value, text.direction);
-    if (name == "model") return {"model", service::to_text(value, &text.model)};
-    if (name == "prompt_name") return {"prompt_name", service::to_text(value, &text.prompt_name)};
-    return set_call_option(name, value, options_.base).value_or(FieldError{});
+    if (field.value.is_null()) return {};
+    if (field.value.get(parameters)) return {field.name, "must be an object"};
+    return read_options(parameters, field.reason);
   }
 
   TextRequests requests_;
-  const u32 items_max_;
-  JsonOptions options_;  // of the request
   ReasonText item_reason_;
 
  private:
-  void begin(const JsonOptions& options) {
-    options_ = options;
-    clear();
+  // 0 is refused where the option counts.
+  FieldError read_dimensions(const GivenField& field) {
+    return {field.name, service::to_u32(field.option(), &options_.text.dimensions.emplace())};
   }
-  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
-    const std::optional<FieldError> own = read_own(name, value, reason);
-    return own ? *own : read_option(name, value);
-  }
-
-  const JsonOptions& defaults_;
 };
 
 // POST /embed, /embed_sparse and /embed_all: {"inputs"}, an item for each.
-class EmbedJsonReader final : public TeiJsonReader {
+class EmbedJsonReader : public TeiJsonReader {
  public:
-  // make: what turns a text into an item.
-  using Make = FieldError (TextRequests::*)(const TextOptions&, RequestView&, ReasonText&);
-  EmbedJsonReader(service::ModelRoutes& routes, u32 items_max, Make make = &TextRequests::embed)
-      : TeiJsonReader(routes, items_max), make_(make), inputs_("inputs", items_max) {}
+  EmbedJsonReader(service::ModelRoutes& routes, u32 items_max, Task task = Task::kEmbed)
+      : TeiJsonReader(routes, items_max), inputs_(items_max), task_(task) {}
 
-  u32 items() const override { return inputs_.items(); }
-  FieldError item(u32 index, RequestView& view) override {
+  u32 items() const final { return inputs_.items(); }
+  FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
     inputs_.item(index, view);
-    return (requests_.*make_)(options_.text, view, item_reason_);
+    return requests_.one(task_, options_.text, view, item_reason_);
   }
 
- private:
-  void clear() override { inputs_.clear(); }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
-    if (name == "inputs") return inputs_.read(value, reason);
-    return {};
+ protected:
+  // The first one has the inputs.
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"inputs", into<&EmbedJsonReader::inputs_>, kInput}};
+    return kFields;
   }
   FieldError check(const transport::CallInfo&, ReasonText&) override {
-    return inputs_.given() ? FieldError{} : FieldError{"inputs", "must be given"};
+    return inputs_.given() ? FieldError{} : FieldError{fields()[0].name.data(), "must be given"};
   }
 
-  const Make make_;
   TextInput inputs_;
+
+ private:
+  void clear() final { inputs_.clear(); }
+
+  const Task task_;
 };
 
 // POST /similarity: {"inputs": {"source_sentence", "sentences"}, "parameters"}. The first item is the source.
 class SimilarityReader final : public TeiJsonReader {
  public:
-  SimilarityReader(service::ModelRoutes& routes, u32 items_max) : TeiJsonReader(routes, items_max) {}
+  SimilarityReader(service::ModelRoutes& routes, u32 items_max)
+      : TeiJsonReader(routes, items_max), sentences_(items_max - 1) {}
 
-  u32 items() const override { return u32(1 + sentences_.size()); }
+  u32 items() const override { return 1 + sentences_.items(); }
   FieldError item(u32 index, RequestView& view) override {
     view = options_.base;
     view.input = Input::kText;
-    view.text = index ? sentences_[index - 1] : source_;
+    view.text = index ? sentences_.texts()[index - 1] : *source_;
     options_.text.normalize = false;  // the writer divides by the lengths
     options_.text.dimensions.reset();
-    return requests_.embed(options_.text, view, item_reason_);
+    return requests_.one(Task::kEmbed, options_.text, view, item_reason_);
   }
 
  private:
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"inputs", by<&SimilarityReader::read_inputs>, kInput},
+                                           {"parameters", by<&SimilarityReader::read_parameters>, kInput}};
+    return kFields;
+  }
+  // Options are in the parameters alone.
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) override {
+    return name == "inputs" || name == "parameters" ? TeiJsonReader::read_field(name, value, reason) : FieldError{};
+  }
   void clear() override {
     given_ = false;
-    source_ = {};
+    source_.reset();
     sentences_.clear();
   }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
-    JsonObject fields;
-    if (name == "parameters")
-      return each_parameter(value, [&](auto option, const JsonValue& each) { return read_option(option, each); });
-    if (name != "inputs") return FieldError{};
+  FieldError read_inputs(const GivenField& field) {
+    static constexpr FieldRow kParts[] = {{"inputs.source_sentence", into<&SimilarityReader::source_>},
+                                          {"inputs.sentences", into<&SimilarityReader::sentences_>}};
+    JsonObject parts;
     clear();
     given_ = true;
-    if (value.get(fields)) return FieldError{"inputs", "must be an object with source_sentence and sentences"};
-    bool source_given = false, sentences_given = false;
-    for (const auto [key, each] : fields) {
-      if (key == "source_sentence") {
-        source_given = true;
-        if (const FieldError error = read_text("inputs.source_sentence", each, &source_)) return error;
-      } else if (key == "sentences") {
-        sentences_given = true;
-        if (const FieldError error = read_texts("inputs.sentences", each, items_max_ - 1, sentences_, reason))
-          return error;
-      }
-    }
-    if (!source_given) return FieldError{"inputs.source_sentence", "must be given"};
-    return sentences_given ? FieldError{} : FieldError{"inputs.sentences", "must be given"};
-  }
-  FieldError check(const transport::CallInfo&, ReasonText&) override {
-    if (!given_) return {"inputs", "must be given"};
-    if (sentences_.empty()) return {"inputs.sentences", "0 texts, at least 1", FieldFault::kEmpty};
+    if (field.value.get(parts)) return {field.name, "must be an object with source_sentence and sentences"};
+    for (const auto [name, value] : parts)
+      if (const FieldRow* row = find_part(kParts, name))
+        if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
     return {};
+  }
+  FieldError check(const transport::CallInfo&, ReasonText& reason) override {
+    if (!given_) return {"inputs", "must be given"};
+    if (!source_) return {"inputs.source_sentence", "must be given"};
+    return sentences_.check("inputs.sentences", reason);
   }
 
   bool given_ = false;
-  std::string_view source_;
-  std::vector<std::string_view> sentences_;
+  std::optional<std::string_view> source_;
+  TextList sentences_;
 };
 
 // POST /predict: {"inputs"}, a text, a pair, or an array of arrays with one or two texts.
@@ -250,14 +186,15 @@ class PredictJsonReader final : public TeiJsonReader {
     form_ = kOne;
     sequences_.clear();
   }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
-    if (name == "inputs") return read_inputs(value, reason);
-    return {};
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"inputs", by<&PredictJsonReader::read_inputs>, kInput}};
+    return kFields;
   }
   FieldError check(const transport::CallInfo&, ReasonText&) override {
     return sequences_.empty() ? FieldError{"inputs", "must be given"} : FieldError{};
   }
-  FieldError read_inputs(const JsonValue& value, ReasonText& reason) {
+  FieldError read_inputs(const GivenField& field) {
+    const auto& [_, value, reason] = field;
     constexpr const char* kForms = "must be a string, a pair of strings, or an array of arrays with one or two strings";
     clear();
     std::string_view text;
@@ -298,112 +235,90 @@ class PredictJsonReader final : public TeiJsonReader {
 struct EntitiesHead {
   bool batch = false;   // the texts were an array
   bool grouped = true;  // neighbouring tokens are joined
-
-  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
-  static EntitiesHead of(std::string_view context) { return {bool(context[0]), bool(context[1])}; }
 };
 
 // POST /entities: {"inputs", "parameters"}, an item for each text, as Hugging Face's API has them.
 class EntitiesReader final : public TeiJsonReader {
  public:
-  EntitiesReader(service::ModelRoutes& routes, u32 items_max) : TeiJsonReader(routes, items_max) {}
+  EntitiesReader(service::ModelRoutes& routes, u32 items_max)
+      : TeiJsonReader(routes, items_max), texts_(items_max, TextList::Form::kOneOrArray) {}
 
-  u32 items() const override { return u32(texts_.size()); }
+  u32 items() const override { return texts_.items(); }
   FieldError item(u32 index, RequestView& view) override {
     view = options_.base;
-    view.input = Input::kText;
-    view.text = texts_[index];
-    return requests_.entities(options_.text, view, item_reason_);
+    texts_.item(index, view);
+    return requests_.one(Task::kClassifyTokens, options_.text, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 
  private:
-  void clear() override {
-    given_ = false;
-    head_ = {};
-    texts_.clear();
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"inputs", into<&EntitiesReader::texts_>, kInput},
+                                           {"parameters", by<&EntitiesReader::read_parameters>, kInput},
+                                           {"aggregation_strategy", by<&EntitiesReader::read_aggregation>}};
+    return kFields;
   }
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
-    if (name == "inputs") return read_inputs(value, reason);
-    if (name != "parameters") return {};
-    return each_parameter(value, [&](auto option, const JsonValue& each) { return read_option(option, each); });
+  void clear() override { texts_.clear(); }
+  FieldError read_aggregation(const GivenField& field) {
+    return {field.name, service::to_aggregation(field.option(), &options_.base.output.aggregation)};
   }
-  FieldError read_option(std::string_view name, const JsonValue& value) override {
-    return name == "aggregation_strategy" ? read_aggregation(value) : TeiJsonReader::read_option(name, value);
-  }
-  FieldError read_inputs(const JsonValue& value, ReasonText& reason) {
-    given_ = true;
-    if (head_.batch = !value.is_string(); head_.batch) return read_texts("inputs", value, items_max_, texts_, reason);
-    texts_.assign(1, std::string_view(value));
-    return {};
-  }
-  FieldError read_aggregation(const JsonValue& value) {
-    if (value.is_null()) return {};
-    return {"aggregation_strategy", service::to_aggregation(option_value(value), &options_.base.output.aggregation)};
-  }
-  FieldError check(const transport::CallInfo&, ReasonText&) override {
-    if (!given_) return {"inputs", "must be given"};
-    if (texts_.empty()) return {"inputs", "0 texts, at least 1", FieldFault::kEmpty};
-    head_.grouped = options_.base.output.aggregation != i32(Aggregation::kNone);
-    context_ = head_.bytes();
-    RankContext::append(context_, true, texts_);
+  FieldError check(const transport::CallInfo&, ReasonText& reason) override {
+    if (const FieldError error = texts_.check("inputs", reason)) return error;
+    const EntitiesHead head{texts_.is_array(), options_.base.output.aggregation != i32(Aggregation::kNone)};
+    context_ = bytes_of(head);
+    RankContext::append(context_, true, texts_.texts());
     return {};
   }
 
-  bool given_ = false;
-  EntitiesHead head_;
-  std::vector<std::string_view> texts_;
+  TextList texts_;
   std::string context_;
 };
 
 // Requests of a query and texts to rank, an item for each text.
 class RankReader : public TeiJsonReader {
  public:
-  u32 items() const final { return u32(texts_.size()); }
+  u32 items() const final { return texts_.items(); }
   FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
-    return requests_.rerank(*query_, texts_[index], options_.text, view, item_reason_);
+    return requests_.rerank(*query_, texts_.texts()[index], options_.text, view, item_reason_);
   }
   std::string_view context() const final { return context_; }
 
  protected:
-  // field: the name of the texts, a literal.
-  RankReader(service::ModelRoutes& routes, u32 items_max, const char* field, const JsonOptions& defaults = kTeiOptions)
-      : TeiJsonReader(routes, items_max, defaults), field_(field) {}
+  RankReader(service::ModelRoutes& routes, u32 items_max, TextList::Form form, const JsonApi& api)
+      : TeiJsonReader(routes, items_max, api), texts_(items_max, form) {}
   void clear() override {
     query_.reset();
-    texts_given_ = false;
     texts_.clear();
   }
-  FieldError check_texts(ReasonText& reason) {
+  // field: the name of the texts.
+  FieldError check_texts(const char* field, ReasonText& reason) {
     if (!query_) return {"query", "must be given"};
-    if (!texts_given_) return {field_, "must be given"};
-    if (texts_.empty()) return {field_, reason.print("0 %s, at least 1", field_), FieldFault::kEmpty};
+    if (const FieldError error = texts_.check(field, reason)) return error;
     return requests_.check(kRanks, options_.text.model, reason);
   }
 
-  const char* const field_;
   std::optional<std::string_view> query_;
-  bool texts_given_ = false;
-  std::vector<std::string_view> texts_;
+  TextList texts_;
   std::string context_;
 };
 
 // POST /rerank: {"query", "texts"}.
 class RerankJsonReader final : public RankReader {
  public:
-  RerankJsonReader(service::ModelRoutes& routes, u32 items_max) : RankReader(routes, items_max, "texts") {}
+  RerankJsonReader(service::ModelRoutes& routes, u32 items_max)
+      : RankReader(routes, items_max, TextList::Form::kArray, kTeiApi) {}
 
  private:
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override {
-    if (name == "query") return read_text("query", value, &query_.emplace());
-    if (name == "texts") return texts_given_ = true, read_texts("texts", value, items_max_, texts_, reason);
-    return {};
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"query", into<&RerankJsonReader::query_>, kInput},
+                                           {"texts", into<&RerankJsonReader::texts_>, kInput}};
+    return kFields;
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override {
-    if (const FieldError error = check_texts(reason)) return error;
+    if (const FieldError error = check_texts("texts", reason)) return error;
     context_.clear();
-    RankContext::append(context_, options_.return_text, texts_);
+    RankContext::append(context_, options_.return_text, texts_.texts());
     return {};
   }
 };

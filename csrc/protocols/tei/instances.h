@@ -1,6 +1,5 @@
 // Predictions as Vertex AI asks for them: several bodies of one route of text-embeddings-inference, and their answers.
 #pragma once
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +27,7 @@ class InstancesReader final : public JsonReader {
     context_.clear();
     items_ = 0;
     for (const auto [name, value] : body)
-      if (const FieldError error = read_field(name, value)) return error;
+      if (const FieldError error = read_field(name, value, reason)) return error;
     if (!given_) return {"instances", "must be given"};
     for (const JsonValue& value : values_)
       if (const FieldError wrong = add(value, reason)) return wrong;
@@ -54,14 +53,14 @@ class InstancesReader final : public JsonReader {
     u32 first, items;  // of the items of all instances
   };
   // Of other fields nothing is read, as of those of TEI's bodies.
-  FieldError read_field(std::string_view name, const JsonValue& value) {
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
     if (name == "instances") {
       given_ = true;
       if (value.get(values_)) return {"instances", "must be an array"};
     } else if (name == "parameters" && !value.is_null()) {
       JsonObject parameters;
       if (value.get(parameters)) return {"parameters", "must be an object"};
-      return one_.read_shared(parameters, options_);
+      return one_.read_shared(parameters, options_, reason);
     }
     return {};
   }
@@ -78,7 +77,7 @@ class InstancesReader final : public JsonReader {
     items_ += one_.items();
     const std::string_view context = one_.context();
     const InstanceHead head{one_.items(), u32(context.size())};
-    context_.append(reinterpret_cast<const char*>(&head), sizeof head).append(context);
+    context_.append(bytes_of(head)).append(context);
     return {};
   }
 
@@ -123,12 +122,12 @@ class InstancesWriter final : public service::AnswerWriter {
   // Calls use(call, items) for each instance.
   template <class Use>
   void each(service::AnsweredCall call, std::span<const ResponseView> items, Use use) const {
-    InstanceHead head;
-    for (std::string_view rest = call.context; !rest.empty(); items = items.subspan(head.items)) {
-      std::memcpy(&head, rest.data(), sizeof head);
+    for (std::string_view rest = call.context; !rest.empty();) {
+      const auto head = head_of<InstanceHead>(rest);
       call.context = rest.substr(sizeof head, head.context_bytes);
       use(call, items.first(head.items));
       rest.remove_prefix(sizeof head + head.context_bytes);
+      items = items.subspan(head.items);
     }
   }
 

@@ -3,30 +3,16 @@
 #pragma once
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "contract/request_view.h"
+#include "protocols/json/text_options.h"
 #include "protocols/tei/scores.h"
 #include "service/tables/routes.h"
 
 namespace fastqps::protocols {
-
-enum class TruncationDirection : i32 { kRight = 0, kLeft = 1 };
-
-// Options as a client sent them.
-struct TextOptions {
-  std::string_view model = {};  // empty: the first one that can do it, which TEI's own API always means
-  Truncation truncation = {};
-  TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
-  std::string_view prompt_name = {};                            // empty: the default one
-  std::optional<bool> normalize = {};                           // of Embed; not given: true
-  std::optional<u32> dimensions = {};                           // of Embed; not given: all
-  bool raw_scores = false;                                      // of Predict and Rerank
-  bool takes_empty = false;                                     // an empty text is one
-};
 
 // The number of code points of a valid text.
 inline u32 characters_of(std::string_view text) {
@@ -46,28 +32,22 @@ class TextRequests {
  public:
   explicit TextRequests(service::ModelRoutes& routes) : routes_(routes) {}
 
-  // In these the view has the text, or its token ids.
-  FieldError embed(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    if (const FieldError error = take_text(Task::kEmbed, options, view, reason)) return error;
+  // One text or its token ids, which the view has.
+  FieldError one(Task task, const TextOptions& options, RequestView& view, ReasonText& reason) {
+    i32 route;
+    const Need need{.task = task, .single_texts = task == Task::kClassify};
+    if (const FieldError error = set_options(need, options, view, route, reason)) return error;
+    const bool ids = view.input == Input::kTokenIds;
+    if (ids && !view.token_count) return {"token_ids", "0 token ids, at least 1", FieldFault::kEmpty};
+    if (!ids && view.text.empty() && !options.takes_empty) return {"text", kNoCharacters, FieldFault::kEmpty};
+    const u32 characters = ids ? view.token_count : characters_of(view.text);
+    if (task == Task::kClassify) return set_activation(options, route, characters, view);
+    view.request_id = ItemNote{characters}.as_id();
+    if (task != Task::kEmbed) return {};
     if (options.dimensions && !*options.dimensions) return {"dimensions", "is 0, must be at least 1"};
     view.output.normalize = options.normalize.value_or(true);
     view.output.dimensions = options.dimensions.value_or(0);
     return {};
-  }
-  FieldError embed_sparse(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    return take_text(Task::kEmbedSparse, options, view, reason);
-  }
-  FieldError embed_all(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    return take_text(Task::kEmbedMulti, options, view, reason);
-  }
-  FieldError entities(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    return take_text(Task::kClassifyTokens, options, view, reason);
-  }
-  FieldError label(const TextOptions& options, RequestView& view, ReasonText& reason) {
-    i32 route;
-    const Need need{.task = Task::kClassify, .single_texts = true};
-    if (const FieldError error = take_text(need, options, view, route, reason)) return error;
-    return set_activation(options, route, characters(view), view);
   }
   // One text, or two as a pair.
   FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
@@ -107,11 +87,13 @@ class TextRequests {
     return route < 0 || can(need, u32(route)) ? FieldError{} : refuse_model(need, u32(route), reason);
   }
   FieldError refuse_model(Need need, u32 route, ReasonText& reason) const {
+    constexpr std::pair<Task, const char*> kWrong[] = {{Task::kEmbed, "is not an embedding model"},
+                                                       {Task::kEmbedSparse, "has no sparse embeddings"},
+                                                       {Task::kEmbedMulti, "makes no vector of each token"},
+                                                       {Task::kClassifyTokens, "finds no entities"}};
     char why[96] = "is not a classifier model";
-    if (need.task == Task::kEmbed) std::snprintf(why, sizeof why, "is not an embedding model");
-    if (need.task == Task::kEmbedSparse) std::snprintf(why, sizeof why, "has no sparse embeddings");
-    if (need.task == Task::kEmbedMulti) std::snprintf(why, sizeof why, "makes no vector of each token");
-    if (need.task == Task::kClassifyTokens) std::snprintf(why, sizeof why, "finds no entities");
+    for (const auto& [task, wrong] : kWrong)
+      if (need.task == task) std::snprintf(why, sizeof why, "%s", wrong);
     if (need.rank) std::snprintf(why, sizeof why, "is not a re-ranker model");
     if (need.rank && routes_[route].task == Task::kClassify)
       std::snprintf(why, sizeof why, "is not a re-ranker model: it has %u labels, and a re-ranker has 1",
@@ -119,22 +101,6 @@ class TextRequests {
     std::string able = routes_.names([&](u32 other) { return can(need, other); });
     if (!able.empty()) able.insert(0, "; of those that are served, these can: ");
     return {"", reason.print("the model '%s' %s%s", routes_.name(route), why, able.c_str()), FieldFault::kModel};
-  }
-  // The common part of embed() and its kin.
-  FieldError take_text(Need need, const TextOptions& options, RequestView& view, i32& route, ReasonText& reason) {
-    if (const FieldError error = set_options(need, options, view, route, reason)) return error;
-    const bool ids = view.input == Input::kTokenIds;
-    if (ids && !view.token_count) return {"token_ids", "0 token ids, at least 1", FieldFault::kEmpty};
-    if (!ids && view.text.empty() && !options.takes_empty) return {"text", kNoCharacters, FieldFault::kEmpty};
-    view.request_id = ItemNote{characters(view)}.as_id();
-    return {};
-  }
-  FieldError take_text(Task task, const TextOptions& options, RequestView& view, ReasonText& reason) {
-    i32 route;
-    return take_text({task}, options, view, route, reason);
-  }
-  static u32 characters(const RequestView& view) {
-    return view.input == Input::kTokenIds ? view.token_count : characters_of(view.text);
   }
   // Takes over what the options have for every request. A model that is starting is refused later.
   FieldError set_options(Need need, const TextOptions& options, RequestView& view, i32& route, ReasonText& reason) {

@@ -15,7 +15,7 @@ template <auto room_of, auto write_to, const service::FieldNames& names>
 class VllmWriter final : public service::PlainWriter<room_of, write_to, names> {
  public:
   transport::HttpReply reply(const AnsweredCall& call, Items, size_t) const override {
-    return {.ignored = IgnoredFields::names(PoolingHead::of(call.context).ignored)};
+    return {.ignored = IgnoredFields::names(head_of<PoolingHead>(call.context).ignored)};
   }
 };
 
@@ -27,7 +27,7 @@ size_t frame_room(const AnsweredCall& call, size_t elements) {
 template <class Each>
 u8* write_frame(const AnsweredCall& call, Items items, size_t elements, u8* buffer, Each each) {
   JsonWriter out(buffer);
-  out.raw("{").raw(PoolingHead::rest(call.context)).raw(R"(,"model":)").string(call.model()).raw(R"(,"data":[)");
+  out.raw("{").raw(behind<PoolingHead>(call.context)).raw(R"(,"model":)").string(call.model()).raw(R"(,"data":[)");
   for (size_t i = 0; i < elements; i++) {
     out.raw(i ? R"(,{"index":)" : R"({"index":)").number(u64(i)).raw(",");
     each(out, i);
@@ -76,7 +76,7 @@ size_t pooling_room(const AnsweredCall& call, Items items) {
 }
 
 u8* write_pooling(const AnsweredCall& call, Items items, u8* buffer) {
-  const bool base64 = PoolingHead::of(call.context).base64;
+  const bool base64 = head_of<PoolingHead>(call.context).base64;
   return write_frame(call, items, items.size(), buffer, [&](JsonWriter& out, size_t i) {
     const std::vector<float> scores = scores_in_order(items[i]);
     const EmbeddingView& e = items[i].embedding;
@@ -89,11 +89,11 @@ u8* write_pooling(const AnsweredCall& call, Items items, u8* buffer) {
 const VllmWriter<pooling_room, write_pooling, service::kPoolingFields> pooling_writer;
 
 size_t score_room(const AnsweredCall& call, Items items) {
-  return frame_room(call, items.size() - PoolingHead::of(call.context).queries);
+  return frame_room(call, items.size() - head_of<PoolingHead>(call.context).queries);
 }
 
 u8* write_score(const AnsweredCall& call, Items items, u8* buffer) {
-  const u32 queries = PoolingHead::of(call.context).queries;
+  const u32 queries = head_of<PoolingHead>(call.context).queries;
   const auto score = [&](size_t i) {
     if (queries) return cosine(items[queries == 1 ? 0 : i].embedding.values, items[queries + i].embedding.values);
     const std::vector<float> scores = scores_of(items[i]);

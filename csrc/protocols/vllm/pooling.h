@@ -1,9 +1,7 @@
 // vLLM's API of models that do not generate: /classify, /pooling and /score.
 #pragma once
-#include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "protocols/openai/openai.h"
 #include "protocols/tei/http_requests.h"
@@ -15,18 +13,10 @@ struct PoolingHead {
   u32 queries = 0;     // /score: so many items, the first ones, are queries; 0: each item is a pair
   char ignored = '@';  // a letter of IgnoredFields
   bool base64 = false;
-
-  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
-  static PoolingHead of(std::string_view context) {
-    PoolingHead head;
-    std::memcpy(&head, context.data(), sizeof head);
-    return head;
-  }
-  static std::string_view rest(std::string_view context) { return context.substr(sizeof(PoolingHead)); }
 };
 
 // vLLM refuses a text that is too long, unless a request has it cut.
-inline const JsonOptions kVllmOptions = JsonOptions::of_api(false, false);
+inline const JsonApi kVllmApi{JsonOptions::of_api(false, false, true), JsonApi::Unknown::kRefused};
 
 // What the requests have in common. The context is a PoolingHead.
 class VllmReader : public TeiJsonReader {
@@ -36,18 +26,15 @@ class VllmReader : public TeiJsonReader {
  protected:
   // name: with which the ids of answers begin.
   VllmReader(service::ModelRoutes& routes, u32 items_max, const char* name)
-      : TeiJsonReader(routes, items_max, kVllmOptions), name_(name) {}
+      : TeiJsonReader(routes, items_max, kVllmApi), name_(name) {}
 
+  FieldRows api_fields() const final;
   void clear() override {
     head_ = {};
-    ignored_.clear();
     activate_.reset();
     tokens_ = 0;
     id_ = {};
-    options_.text.takes_empty = true;
   }
-  // Reads a field of this request alone. Nothing for any other name.
-  virtual std::optional<FieldError> read_input(std::string_view name, const JsonValue& value, ReasonText& reason) = 0;
   // Checks what depends on the model, and makes the context. After all fields.
   FieldError finish(i32 route, ReasonText& reason);
 
@@ -55,36 +42,26 @@ class VllmReader : public TeiJsonReader {
   std::optional<bool> activate_;  // use_activation
 
  private:
-  std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) final;
-  FieldError read_truncation(const OptionValue& value);
+  FieldError read_truncation(const GivenField& field);
 
   const char* const name_;
-  IgnoredFields ignored_;
   u32 tokens_ = 0;       // truncate_prompt_tokens; 0: not given, or the model's own limit
   std::string_view id_;  // request_id
-  OptionLists lists_;    // what an error refers to
   std::string context_;
-  u64 made_ = 0;  // requests so far, for their ids
 };
 
-// A pooling task, and what turns an input into an item of it.
 struct PoolingTask {
   std::string_view name;
   Task task;
-  FieldError (TextRequests::*make)(const TextOptions&, RequestView&, ReasonText&);
 };
-inline constexpr PoolingTask kPoolingTasks[] = {{"embed", Task::kEmbed, &TextRequests::embed},
-                                                {"token_embed", Task::kEmbedMulti, &TextRequests::embed_all},
-                                                {"classify", Task::kClassify, &TextRequests::label}};
+inline constexpr PoolingTask kPoolingTasks[] = {
+    {"embed", Task::kEmbed}, {"token_embed", Task::kEmbedMulti}, {"classify", Task::kClassify}};
 
 // POST /pooling, and POST /classify, whose task is given: {"input"}, an item for each.
 class PoolingReader final : public VllmReader {
  public:
   PoolingReader(service::ModelRoutes& routes, u32 items_max, const PoolingTask* only = nullptr)
-      : VllmReader(routes, items_max, only ? "classify" : "pool"),
-        routes_(routes),
-        only_(only),
-        inputs_("input", items_max) {}
+      : VllmReader(routes, items_max, only ? "classify" : "pool"), routes_(routes), only_(only), inputs_(items_max) {}
 
   u32 items() const override { return inputs_.items(); }
   FieldError item(u32 index, RequestView& view) override;
@@ -95,9 +72,10 @@ class PoolingReader final : public VllmReader {
     inputs_.clear();
     task_ = only_;
   }
-  std::optional<FieldError> read_input(std::string_view name, const JsonValue& value, ReasonText& reason) override;
+  FieldRows fields() const override;
   FieldError check(const transport::CallInfo&, ReasonText& reason) override;
-  FieldError read_task(std::string_view name);
+  FieldError read_task(const GivenField& field);
+  FieldError read_format(const GivenField& field) { return read_word(field, {"float", "base64"}, head_.base64); }
   // Finds the task of a request that names none.
   FieldError choose_task(ReasonText& reason);
 
@@ -111,9 +89,12 @@ class PoolingReader final : public VllmReader {
 // is an item, and the writer compares them.
 class ScoreReader final : public VllmReader {
  public:
-  ScoreReader(service::ModelRoutes& routes, u32 items_max) : VllmReader(routes, items_max, "score") {}
+  ScoreReader(service::ModelRoutes& routes, u32 items_max)
+      : VllmReader(routes, items_max, "score"),
+        queries_(items_max, TextList::Form::kOneOrArray),
+        documents_(items_max, TextList::Form::kOneOrArray) {}
 
-  u32 items() const override { return u32(head_.queries + documents_.size()); }
+  u32 items() const override { return head_.queries + documents_.items(); }
   FieldError item(u32 index, RequestView& view) override;
 
  private:
@@ -122,10 +103,10 @@ class ScoreReader final : public VllmReader {
     queries_.clear();
     documents_.clear();
   }
-  std::optional<FieldError> read_input(std::string_view name, const JsonValue& value, ReasonText& reason) override;
+  FieldRows fields() const override;
   FieldError check(const transport::CallInfo&, ReasonText& reason) override;
 
-  std::vector<std::string_view> queries_, documents_;
+  TextList queries_, documents_;
 };
 
 // {"id", "object", "created", "model", "data", "usage"}. An element of the data is

@@ -33,17 +33,17 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   if (Refusal refusal = check_tokenizer(view, r)) return refusal;
   const RouteSetup& setup = tables_.routes.setup(r);
   item.pair = view.input == Input::kPair;
-  std::string_view text = item.pair ? view.pair_first : view.text;
+  Texts texts{item.pair ? view.pair_first : view.text, view.pair_second, item.pair};
   if (setup.card.max_characters && !item.pair)
-    if (Refusal refusal = bound_characters(setup.card.max_characters, text, item)) return refusal;
+    if (Refusal refusal = bound_characters(setup.card.max_characters, texts.first, item)) return refusal;
   if (Refusal refusal = bound_text(view, item)) return refusal;
-  if (Refusal refusal = put_prompt(view, r, text)) return refusal;
+  if (Refusal refusal = word(view, r, texts)) return refusal;
   const u32 most = tables_.routes.tokens_max(r, item.role);
-  const text::Cut cut = !item.truncate                  ? text::Cut::kCounted
-                        : item.pair && view.keep_second ? text::Cut::kFirst
-                                                        : text::Cut::kLongest;
-  if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
-    TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
+  const text::Cut cut = !item.truncate                   ? text::Cut::kCounted
+                        : texts.pair && view.keep_second ? text::Cut::kFirst
+                                                         : text::Cut::kLongest;
+  if (setup.external_tokenizer || texts.first.size() + texts.second.size() > kLoopTextBytes) {
+    TokenizeJob job{slot, r, texts.pair, std::string(texts.first), std::string(texts.second)};
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
     job.tokens_max = most;
     job.cut = cut;
@@ -54,9 +54,10 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   u32* ids = tables_.memory.segment.ids(s);
   text::Tokenizer& tokenizer = *setup.tokenizer;
   const bool spans = traits(route.task).spans;
-  const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most, cut)
-                                : spans   ? tokenizer.encode_spans(text, ids, most, tables_.items.spans.of(slot), cut)
-                                          : tokenizer.encode(text, ids, most, cut);
+  const text::Encoded encoded = texts.pair ? tokenizer.encode_pair(texts.first, texts.second, ids, most, cut)
+                                : spans
+                                    ? tokenizer.encode_spans(texts.first, ids, most, tables_.items.spans.of(slot), cut)
+                                    : tokenizer.encode(texts.first, ids, most, cut);
   if (!encoded.n_total && setup.empty_id) {
     write_empty(slot, *setup.empty_id);
     return {};
@@ -101,8 +102,9 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
   return {};
 }
 
-// Puts the prompt in front of the text: the one that the request names, else the model's default one.
-Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& text) {
+// Puts the prompt in front of the text: the one that the request names, else the model's default one. Where the model
+// has templates, that of the prompt makes one text of all.
+Refusal SlotInput::word(const RequestView& view, u32 r, Texts& texts) {
   const RouteSetup& setup = tables_.routes.setup(r);
   std::string_view prompt = setup.default_prompt;
   if (!view.prompt_name.empty()) {
@@ -111,7 +113,19 @@ Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& 
     if (found == setup.card.prompts.end()) return unknown_prompt(view.prompt_name, r);
     prompt = found->second;
   }
-  if (!prompt.empty()) text = prompted_.assign(prompt).append(text);
+  if (setup.card.templates.empty()) {
+    if (!prompt.empty()) texts.first = worded_.assign(prompt).append(texts.first);
+    return {};
+  }
+  const auto of_prompt = [&](const TextTemplate& each) { return each.name == view.prompt_name; };
+  const auto found = std::ranges::find_if(setup.card.templates, of_prompt);  // there is one for each prompt
+  const TextTemplate::Parts& parts = texts.pair ? found->pair : found->text;
+  if (parts.empty())
+    return tables_.refusals.refuse_field(texts.pair ? "pair" : "text", "the template of '%s' has no place for a %s; %s",
+                                         tables_.routes.name(r), texts.pair ? "pair of texts" : "text",
+                                         texts.pair ? "send a text" : "send a pair of texts");
+  TextTemplate::fill(parts, texts.first, texts.second, worded_);
+  texts = {worded_, {}, false};
   return {};
 }
 

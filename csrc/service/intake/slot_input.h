@@ -26,7 +26,11 @@ class SlotInput {
   Refusal take_role(const RequestView& view, u32 route, Item& item);
   void finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens);
   Refusal check_tokenizer(const RequestView& view, u32 route);
-  Refusal put_prompt(const RequestView& view, u32 route, std::string_view& text);
+  struct Texts {
+    std::string_view first, second;
+    bool pair;
+  };
+  Refusal word(const RequestView& view, u32 route, Texts& texts);
   Refusal unknown_prompt(std::string_view name, u32 route);
   Refusal bound_characters(u32 most, std::string_view& text, Item& item);
   Refusal bound_text(const RequestView& view, const Item& item);
@@ -39,7 +43,7 @@ class SlotInput {
 
   Tables& tables_;
   std::vector<u32> ids_;  // of a request that is cut
-  std::string prompted_;  // a text behind its prompt
+  std::string worded_;    // a text behind its prompt, or in its template
 };
 
 }  // namespace fastqps::service

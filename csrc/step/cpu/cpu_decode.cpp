@@ -71,6 +71,7 @@ void embed_tokens(const TokenEmbedding& job) {
     if (job.history) job.history[u64(job.kv_slots[t]) * job.history_len + u32(job.positions[t])] = id;
     std::memcpy((char*)job.out + t * row, (const char*)job.table + u64(id) * row, row);
   }
+  if (job.places || job.scale != 1) chosen_kernels().place_rows(job, scratch(scratch_floats(job)));
 }
 
 void admit(i32* params, const i32* admitted, u32 n) {

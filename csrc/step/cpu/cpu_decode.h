@@ -32,12 +32,14 @@ struct TokenEmbedding {
   const i32* positions = nullptr;  // [n_tokens], of the whole sequence; with history
   i32* history = nullptr;          // null, or [cache slots, history_len]: where each row's token goes, by its position
   u32 history_len = 0;
+  const void* places = nullptr;  // null, or [positions, width]: added to the words, which are multiplied by `scale`
+  float scale = 1;
 };
 void embed_tokens(const TokenEmbedding& job);
 
 // Writes every row's key and value into its cache slot, at its position less the prefix's length. Every row then
-// attends to the prefix and to its own slot's rows up to itself. A prefix is computed as any sequence is, with its
-// memory for a cache of one slot and nothing in front of it.
+// attends to the prefix and to its own slot's rows up to itself, or to the last of them. A prefix is computed as any
+// sequence is, with its memory for a cache of one slot and nothing in front of it.
 struct SlotAttention {
   const void* qkv;       // [tokens, (heads + 2 * kv_heads) * head_dim]: queries, keys, values
   void* out;             // [tokens, heads * head_dim]; with last_rows_only [n_runs, heads * head_dim]
@@ -49,7 +51,9 @@ struct SlotAttention {
   const float* rotary;   // null, or [positions, 2, head_dim / 2]: cos and sin, by which the two halves are turned
   const float *q_norm, *k_norm;  // null, or [head_dim]: weights of a root mean square norm of each query and key
   float eps, scale;              // of those norms; of the scores
+  float cap;                     // scores become cap * tanh(score / cap); 0: they stay
   u32 n_runs, heads, kv_heads, head_dim, n_slots, max_len, prefix_len;
+  u32 window;           // a row sees only those at most so many positions before it, of the prefix too; 0: all
   bool last_rows_only;  // attend with the last row of each run alone; keys and values of all rows are written
   Number number;
 };

@@ -57,6 +57,10 @@ void rms_norm(const RmsNorm& job, float* scratch) {
   job.number == Number::kFloat32 ? rms_norm_rows<float>(job, scratch) : rms_norm_rows<u16>(job, scratch);
 }
 
+void place_rows(const TokenEmbedding& job, float* scratch) {
+  job.number == Number::kFloat32 ? place_rows_of<float>(job, scratch) : place_rows_of<u16>(job, scratch);
+}
+
 void attend_slots(const SlotAttention& job, float* scratch) {
   job.number == Number::kFloat32 ? attend_runs<float>(job, scratch) : attend_runs<u16>(job, scratch);
 }
@@ -80,5 +84,5 @@ void sample(const Draw& job, float* scratch) {
   job.number == Number::kFloat32 ? sample_runs<float>(job, scratch) : sample_runs<u16>(job, scratch);
 }
 
-const Kernels kKernels = {kName,   attend,    normalize, embed,        means, maxima,
-                          project, mean_bags, rms_norm,  attend_slots, gate,  sample};
+const Kernels kKernels = {kName,     attend,   normalize,  embed,        means, maxima, project,
+                          mean_bags, rms_norm, place_rows, attend_slots, gate,  sample};

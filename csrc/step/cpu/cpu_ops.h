@@ -13,6 +13,13 @@ namespace fastqps::step {
 enum class Number : u32 { kFloat32 = 0, kBfloat16 = 1 };
 inline u64 bytes_of(Number number) { return number == Number::kFloat32 ? 4 : 2; }
 
+// bf16 is the upper half of a float. narrow() rounds to nearest, ties to even, and keeps NaN.
+inline float widen(u16 x) { return __builtin_bit_cast(float, u32(x) << 16); }
+inline u16 narrow(float x) {
+  const u32 bits = __builtin_bit_cast(u32, x);
+  return u16(x == x ? (bits + 0x7fff + ((bits >> 16) & 1)) >> 16 : (bits >> 16) | 0x40);
+}
+
 // Of a product, with what follows it.
 enum class Activation : u32 { kNone = 0, kGelu = 1, kGeluTanh = 2, kRelu = 3, kSilu = 4 };
 

@@ -21,6 +21,7 @@ inline u64 scratch_floats(const Norm& norm) { return 2 * u64(norm.width); }
 u64 scratch_floats(const Bags& job);
 u64 scratch_floats(const SlotAttention& job);
 inline u64 scratch_floats(const RmsNorm& job) { return job.width; }
+inline u64 scratch_floats(const TokenEmbedding& job) { return 2 * u64(job.width); }
 inline u64 scratch_floats(const Draw& job) { return u64(job.vocab) + 16; }
 
 struct Kernels {
@@ -34,6 +35,7 @@ struct Kernels {
   void (*mean_bags)(const Bags&, float* scratch);
   // A decoder's.
   void (*rms_norm)(const RmsNorm&, float* scratch);
+  void (*place_rows)(const TokenEmbedding&, float* scratch);
   void (*attend_slots)(const SlotAttention&, float* scratch);
   void (*gate)(const Gate&);
   void (*sample)(const Draw&, float* scratch);

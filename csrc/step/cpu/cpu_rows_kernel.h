@@ -154,7 +154,7 @@ inline void project_rows(const Projection& job) {
   }
 }
 
-// Root mean square norms and gated activations of rows.
+// Root mean square norms, places and gated activations of rows.
 
 inline Vec load_vec(const float* from) { return load(from); }
 inline Vec load_vec(const u16* from) {
@@ -170,6 +170,22 @@ inline void rms_norm_rows(const RmsNorm& job, float* scratch) {
   for (u64 r = 0; r < job.n_rows; r++) {
     read_row(scratch, (const T*)job.in + r * job.width, job.width);
     scale_row((T*)job.out + r * job.width, scratch, rms_scale(scratch, job.width, job.eps), job.weight, job.width);
+  }
+}
+
+// Multiplies the rows of words that are in `out`, and adds those of places.
+template <class T>
+inline void place_rows_of(const TokenEmbedding& job, float* scratch) {
+  const u64 width = job.width;
+  for (u64 t = 0; t < job.n_tokens; t++) {
+    T* row = (T*)job.out + t * width;
+    read_row(scratch, row, job.width);
+    for (u32 i = 0; i < job.width; i++) scratch[i] *= job.scale;
+    if (job.places) {
+      const T* place = (const T*)job.places + u64(job.positions[t]) * width;
+      add_row(scratch, place, job.width, scratch + width);
+    }
+    write_row(row, scratch, job.width);
   }
 }
 

@@ -16,16 +16,13 @@ inline Vec load(const float* from) {
 inline void store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof v); }
 inline Vec splat(float x) { return x - Vec{}; }
 
-// bf16 is the upper half of a float.
-inline float widen(u16 x) { return __builtin_bit_cast(float, u32(x) << 16); }
-inline u16 narrow(float x) {  // to nearest, ties to even
-  const u32 bits = __builtin_bit_cast(u32, x);
-  return u16((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
+// As cpu_ops.h has them for one number.
+using step::narrow, step::widen;
 inline Vec widen(VecHalf x) { return (Vec)(__builtin_convertvector(x, VecBits) << 16); }
 inline VecHalf narrow(Vec x) {
   const VecBits bits = (VecBits)x;
-  return __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, VecHalf);
+  const VecBits rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return __builtin_convertvector(x == x ? rounded : (bits >> 16) | 0x40, VecHalf);
 }
 
 inline void write_vec(float* to, Vec x) { store(to, x); }

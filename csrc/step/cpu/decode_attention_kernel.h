@@ -9,6 +9,10 @@ struct Stored {
   const T *prefix, *own;
   u64 n_prefix;
   const T* row(u64 i, u64 size) const { return i < n_prefix ? prefix + i * size : own + (i - n_prefix) * size; }
+  // Without the first rows of both.
+  Stored from(u64 of_prefix, u64 of_own, u64 size) const {
+    return {prefix + of_prefix * size, own + of_own * size, n_prefix - of_prefix};
+  }
 };
 
 // One run and the sizes that everything in it needs.
@@ -140,8 +144,11 @@ struct InFloats {
   }
 };
 
+// Scores pressed into -cap to cap.
+inline Vec capped(Vec scores, float cap) { return cap * (2.0f * sigmoid(scores * (2.0f / cap)) - 1.0f); }
+
 template <class Products, class T>
-inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u64 at, const Next<T>* next) {
+inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u64 at, float cap, const Next<T>* next) {
   for (u64 j = 0; j < n; j += kLanes) {
     const u64 left = n - j;
     if (next) next->fetch(j * run.size, kLanes * run.size);
@@ -149,6 +156,7 @@ inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u6
       const float* query = s.query + g * run.columns;
       Vec scores = left >= kLanes ? Products::score(query, keys + j * run.size, run.size, kLanes)
                                   : Products::score(query, keys + j * run.size, run.size, left);
+      if (cap) scores = capped(scores, cap);
       for (u64 k = left; k < kLanes; k++) scores[k] = -1e30f;
       store(s.weights + g * s.room + at + j, scores);
     }
@@ -172,15 +180,23 @@ inline void soften(float* weights, u64 n) {
   for (u64 j = 0; j < n; j += kLanes) store(weights + j, load(weights + j) * share);
 }
 
-// Row `i` of a run against all that lies before it. `out` is its row of outputs.
+// The first key that the row at `position` sees, of the prefix and of the slot together.
+inline u64 first_seen(const SlotAttention& job, u64 position) {
+  return job.window && position > job.window ? position - job.window : 0;
+}
+
+// Row `i` of a run against what it sees of all that lies before it. `out` is its row of outputs.
 template <class Products, class T>
 inline void attend_single_by(const SlotAttention& job, const Run& run, u64 i, T* out, float* scratch) {
-  const u64 prefix = job.prefix_len, own = run.own + i + 1, at = round_up(prefix, kLanes);
+  const u64 first = first_seen(job, job.prefix_len + run.own + i);
+  const u64 before = first < job.prefix_len ? first : job.prefix_len, before_own = first - before;  // not seen
+  const u64 prefix = job.prefix_len - before, own = run.own + i + 1 - before_own, at = round_up(prefix, kLanes);
   Single s{};
   s.n_keys = at + round_up(own, kLanes), s.room = round_up(s.n_keys, kColumns);
   s.query = scratch, s.sums = s.query + run.group * run.columns, s.weights = s.sums + run.group * run.columns;
   for (u64 kv = 0; kv < job.kv_heads; kv++) {
-    const Stored<T> keys = stored<T>(job, 0, run.slot, kv), values = stored<T>(job, 1, run.slot, kv);
+    const Stored<T> keys = stored<T>(job, 0, run.slot, kv).from(before, before_own, run.size);
+    const Stored<T> values = stored<T>(job, 1, run.slot, kv).from(before, before_own, run.size);
     for (u64 g = 0; g < run.group; g++) {
       float* query = s.query + g * run.columns;
       read_turned(query, qkv_head<T>(job, run.token + i, kv * run.group + g), job.q_norm, job, run.token + i);
@@ -188,9 +204,11 @@ inline void attend_single_by(const SlotAttention& job, const Run& run, u64 i, T*
       Products::pack(query, run.size);
     }
     const u64 next_slot = kv + 1 < job.kv_heads ? run.slot : run.next_slot, next_head = (kv + 1) % job.kv_heads;
-    const Next<T> next{cache_rows<T>(job, 0, next_slot, next_head), cache_rows<T>(job, 1, next_slot, next_head)};
-    score_span<Products, T>(s, run, keys.prefix, prefix, 0, nullptr);
-    score_span<Products, T>(s, run, keys.own, own, at, &next);
+    const u64 likely = before_own * run.size;  // sequences that run together are about as long
+    const Next<T> next{cache_rows<T>(job, 0, next_slot, next_head) + likely,
+                       cache_rows<T>(job, 1, next_slot, next_head) + likely};
+    score_span<Products, T>(s, run, keys.prefix, prefix, 0, job.cap, nullptr);
+    score_span<Products, T>(s, run, keys.own, own, at, job.cap, &next);
     for (u64 g = 0; g < run.group; g++) {
       soften(s.weights + g * s.room, s.n_keys);
       Products::pack(s.weights + g * s.room, s.n_keys);
@@ -214,17 +232,18 @@ inline void attend_single(const SlotAttention& job, const Run& run, u64 i, T* ou
 
 // Attention of the rows of a prompt, in tiles as in cpu_attention_kernel.h: lanes are queries.
 
-// Keys or values as floats, [n, columns], columns beyond the head's zero.
+// `n` keys or values from the one `first` on as floats, [n, columns], columns beyond the head's zero.
 template <class T>
-inline void read_stored(float* to, const Stored<T>& from, u64 n, const Run& run) {
+inline void read_stored(float* to, const Stored<T>& from, u64 first, u64 n, const Run& run) {
   if (run.columns != run.size) __builtin_memset(to, 0, n * run.columns * sizeof(float));
-  for (u64 j = 0; j < n; j++) read_row(to + j * run.columns, from.row(j, run.size), u32(run.size));
+  for (u64 j = 0; j < n; j++) read_row(to + j * run.columns, from.row(first + j, run.size), u32(run.size));
 }
 
 // All rows of a run. A lane is one row of one query head; rows come first to last, and each row's heads together.
 template <class T>
 inline void attend_tiles(const SlotAttention& job, const Run& run, T* out, float* scratch) {
-  const u64 n_keys = job.prefix_len + run.own + run.n_rows, n_lanes = run.n_rows * run.group;
+  const u64 begin = job.prefix_len + run.own, unseen = first_seen(job, begin);  // by no row: keys count from there
+  const u64 n_keys = begin + run.n_rows - unseen, n_lanes = run.n_rows * run.group;
   const u64 padded = round_up(n_keys, kColumns) * run.columns;
   Head h{};
   h.columns = run.columns;
@@ -232,20 +251,25 @@ inline void attend_tiles(const SlotAttention& job, const Run& run, T* out, float
   h.value = h.key + padded, h.weights = h.value + padded;
   __builtin_memset(scratch, 0, kColumns * run.columns * sizeof(float));
   for (u64 kv = 0; kv < job.kv_heads; kv++) {
-    read_stored(h.key, stored<T>(job, 0, run.slot, kv), n_keys, run);
-    read_stored(h.value, stored<T>(job, 1, run.slot, kv), n_keys, run);
+    read_stored(h.key, stored<T>(job, 0, run.slot, kv), unseen, n_keys, run);
+    read_stored(h.value, stored<T>(job, 1, run.slot, kv), unseen, n_keys, run);
     for (u64 first = 0; first < n_lanes; first += kLanes) {
       const u64 n = n_lanes - first < kLanes ? n_lanes - first : kLanes;
       const u64 last = n_keys - run.n_rows + (first + n - 1) / run.group + 1;
-      VecInt seen = VecInt{} + i32(last);  // keys of each lane
+      const u64 from = first_seen(job, begin + first / run.group) - unseen;
+      VecInt seen = VecInt{} + i32(last), since{};  // keys of each lane
       for (u64 i = 0; i < n; i++) {
         const u64 row = (first + i) / run.group, head = kv * run.group + (first + i) % run.group;
         read_turned(h.query + i * h.columns, qkv_head<T>(job, run.token + row, head), job.q_norm, job, run.token + row);
         seen[i] = i32(n_keys - run.n_rows + row + 1);
+        since[i] = i32(first_seen(job, begin + row) - unseen);
       }
       to_lanes(h.block, h.query, h.columns, job.scale);
-      const auto before = [&](u64 key, Vec s) { return seen > i32(key) ? s : splat(-1e30f); };
-      weigh(h, 0, last, score(h, 0, last, before));
+      const auto visible = [&](u64 key, Vec s) {
+        if (job.cap) s = capped(s, job.cap);
+        return (seen > i32(key)) & (since <= i32(key)) ? s : splat(-1e30f);
+      };
+      weigh(h, from, last, score(h, from, last, visible));
       to_rows(h.query, h.block, h.columns);
       for (u64 i = 0; i < n; i++) {
         const u64 row = (first + i) / run.group, head = kv * run.group + (first + i) % run.group;

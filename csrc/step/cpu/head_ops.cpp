@@ -1,18 +1,11 @@
 #include "step/cpu/head_ops.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 namespace fastqps::step {
 namespace {
-
-float widen(u16 x) { return std::bit_cast<float>(u32(x) << 16); }
-u16 narrow(float x) {  // to nearest, ties to even
-  const u32 bits = std::bit_cast<u32>(x);
-  return u16((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 
 u64 picked(const PickedRows& job, u32 item) {
   if (job.pick == Pick::kAll) return item;

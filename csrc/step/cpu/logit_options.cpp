@@ -95,8 +95,7 @@ float* floats_of(const LogitChanges& job, u32 run) {
   const u64 at = u64(run) * job.vocab;
   float* row = job.out + at;
   if (job.number == Number::kBfloat16)
-    std::transform((const u16*)job.logits + at, (const u16*)job.logits + at + job.vocab, row,
-                   [](u16 x) { return std::bit_cast<float>(u32(x) << 16); });
+    std::transform((const u16*)job.logits + at, (const u16*)job.logits + at + job.vocab, row, widen);
   else if (job.out != job.logits)
     std::copy_n((const float*)job.logits + at, job.vocab, row);
   return row;

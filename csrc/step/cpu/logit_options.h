@@ -44,10 +44,8 @@ struct LogitChanges {
   Number number;  // of logits
 };
 
-// Whether a sequence with these parameters has options of its own. Without options and rules its logits stay.
-inline bool has_logit_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
-
-// Forbidden tokens get minus infinity. If all are forbidden, the first token is the only possible one.
+// Without rules and options of its sequence (has_logit_options) a run's logits stay. Forbidden tokens get minus
+// infinity. If all are forbidden, the first token is the only possible one.
 void change_logits(const LogitChanges& job, u32 threads);
 
 }  // namespace fastqps::step

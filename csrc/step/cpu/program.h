@@ -4,6 +4,10 @@
 // owner keeps between them. Only counts differ from step to step, so one recording serves all sizes, without padding.
 #pragma once
 #include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,7 +27,10 @@ class Count {
  public:
   static constexpr i64 kTokens = -1, kItems = -2, kNewItems = -3;
 
-  explicit Count(i64 value) : value_(value) {}
+  explicit Count(i64 value) : value_(value) {
+    if (value < kNewItems || value > std::numeric_limits<u32>::max())
+      throw std::invalid_argument(std::to_string(value) + " is no number of rows");
+  }
   u32 of(const Piece& piece) const {
     switch (value_) {
       case kTokens:
@@ -55,12 +62,16 @@ class Program {
     return program;
   }
 
-  void add(Operation operation) {
+  // An operation that is const keeps nothing of one run that another one, of another thread, could see.
+  template <class Run>
+  requires std::is_invocable_v<const Run&, const Piece&>
+  void add(Run operation) {
     if (threads_) return operation({.threads = threads_});
     operations_.push_back(std::move(operation));
   }
   // An operation that torch computes, on its own threads; then all others borrow these (team.h).
-  void add_torch(Operation operation) {
+  template <class Run>
+  void add_torch(Run operation) {
     calls_torch_ = true;
     add(std::move(operation));
   }

@@ -23,6 +23,9 @@ inline constexpr u32 kParamSlot = 0, kParamFlags = 1;
 // kParamLogitOptions: the sequence has options that change its logits. Without it, no kernel reads their words.
 enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4 };
 
+// Whether a sequence with these parameters has options of its own.
+inline bool has_logit_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
+
 // The words of a value: the bits of a number, the low half first; of token ids all that there can be, -1 for none.
 template <class T>
 inline constexpr u32 kValueWords = sizeof(T) / sizeof(u32);

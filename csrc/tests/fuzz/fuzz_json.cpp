@@ -123,7 +123,7 @@ struct Readers {
   PoolingReader labels{*classifies.routes, kItemsMax, &kPoolingTasks[2]}, pooling{*embeds.routes, kItemsMax};
   ScoreReader score{*embeds.routes, kItemsMax};
   EntitiesReader entities{*finds.routes, kItemsMax};
-  std::unique_ptr<OllamaEmbedReader> ollama;
+  std::unique_ptr<OllamaReader> ollama;
   std::unique_ptr<InstancesReader> embed_instances;
   InstancesReader predict_instances{predict, kItemsMax};
   EitherReader either{"documents", {documents, {kDocumentsWriter, kRerank}}, {rerank, {kRerankJsonWriter, kTeiRerank}}};
@@ -135,7 +135,7 @@ struct Readers {
     embed = std::make_unique<EmbedJsonReader>(*embeds.routes, kItemsMax);
     similarity = std::make_unique<SimilarityReader>(*embeds.routes, kItemsMax);
     texts = std::make_unique<EmbedTextsReader>(*embeds.routes, kItemsMax);
-    ollama = std::make_unique<OllamaEmbedReader>(*embeds.routes, kItemsMax);
+    ollama = std::make_unique<OllamaReader>(*embeds.routes, kItemsMax);
     embed_instances = std::make_unique<InstancesReader>(*embed, kItemsMax);
     all = {&embeddings, &completions, embed.get(),           similarity.get(),   &predict, &rerank,  &documents,
            texts.get(), ollama.get(), embed_instances.get(), &predict_instances, &labels,  &pooling, &score,

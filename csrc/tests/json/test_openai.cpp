@@ -91,10 +91,10 @@ TEST(options_of_embeddings) {
   CHECK_EQ(view.timeout_us, 1'500'000u);
   CHECK_EQ(view.tenant, "acme");
   CHECK_EQ(view.group, "run 7");
-  CHECK_EQ(reader.context(), "b@");
+  CHECK(head_of<EmbeddingsHead>(reader.context()).base64);
   CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":null,"encoding_format":null,"user":null})"), "");
   CHECK_EQ(item_of(reader).output.dimensions, 0u);  // nothing is left of the last request
-  CHECK_EQ(reader.context(), "f@");
+  CHECK(!head_of<EmbeddingsHead>(reader.context()).base64);
 }
 
 TEST(embeddings_by_fields_of_jina_and_voyage) {
@@ -103,23 +103,24 @@ TEST(embeddings_by_fields_of_jina_and_voyage) {
   EmbeddingsReader reader(*w.routes, kItemsMax);
   const struct {
     const char* fields;
-    std::string_view prompt, context;
+    std::string_view prompt;
+    bool base64;
     DType dtype;
   } cases[] = {
-      {R"("task":"retrieval.query","embedding_type":"float","late_chunking":false)", "Query", "f@", DType::kFloat32},
-      {R"("task":"retrieval.passage","embedding_type":"ubinary")", "retrieval.passage", "f@", DType::kUbinary},
-      {R"("input_type":"query","task":null)", "Query", "f@", DType::kUnspecified},
-      {R"("task":"separation","embedding_type":"base64")", "", "b@", DType::kUnspecified},
-      {R"("input_type":"query","output_dtype":"int8","encoding_format":"base64")", "Query", "b@", DType::kInt8},
-      {R"("input_type":"document","task":null,"prompt_name":"own","encoding_format":null)", "own", "f@",
+      {R"("task":"retrieval.query","embedding_type":"float","late_chunking":false)", "Query", false, DType::kFloat32},
+      {R"("task":"retrieval.passage","embedding_type":"ubinary")", "retrieval.passage", false, DType::kUbinary},
+      {R"("input_type":"query","task":null)", "Query", false, DType::kUnspecified},
+      {R"("task":"separation","embedding_type":"base64")", "", true, DType::kUnspecified},
+      {R"("input_type":"query","output_dtype":"int8","encoding_format":"base64")", "Query", true, DType::kInt8},
+      {R"("input_type":"document","task":null,"prompt_name":"own","encoding_format":null)", "own", false,
        DType::kUnspecified},
-      {R"("input_type":null,"task":null,"embedding_type":null,"late_chunking":null,"output_dtype":null)", "", "f@",
+      {R"("input_type":null,"task":null,"embedding_type":null,"late_chunking":null,"output_dtype":null)", "", false,
        DType::kUnspecified},
   };
   for (const auto& each : cases) {
     CHECK_EQ(error_of(reader, std::string(R"({"input":"a",)") + each.fields + "}"), "");
     CHECK_EQ(item_of(reader).prompt_name, each.prompt);
-    CHECK_EQ(reader.context(), each.context);
+    CHECK_EQ(head_of<EmbeddingsHead>(reader.context()).base64, each.base64);
     CHECK_EQ(item_of(reader).output.dtype, i32(each.dtype));
   }
   CHECK_EQ(error_of(reader, R"({"input":"a","normalized":true,"truncation":false,"output_dimension":3})"), "");
@@ -196,11 +197,11 @@ TEST(answers_with_embeddings) {
   items[0].output = items[1].output = Output::kEmbedding;
   items[0].embedding.values = first, items[1].embedding.values = second;
   items[0].usage = items[1].usage = &usage;
-  CHECK_EQ(answered(writer, {"f@", "m@1@2"}, items),
+  CHECK_EQ(answered(writer, {bytes_of(EmbeddingsHead{false}), "m@1@2"}, items),
            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]},)"
            R"({"object":"embedding","index":1,"embedding":[2,0.25]}],"model":"m@1",)"
            R"("usage":{"prompt_tokens":6,"total_tokens":6}})");
-  CHECK_EQ(answered(writer, {"b@", "m@1"}, {items, 1}),
+  CHECK_EQ(answered(writer, {bytes_of(EmbeddingsHead{true}), "m@1"}, {items, 1}),
            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPwAAgL8="}],"model":"m",)"
            R"("usage":{"prompt_tokens":3,"total_tokens":3}})");
 }

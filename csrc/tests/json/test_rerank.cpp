@@ -23,13 +23,13 @@ TEST(every_form_of_documents) {
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 2'000'000u);
   const std::string context(reader.context());
-  CHECK_EQ(AnswerHead::of(context).results_max, 1u);
-  CHECK_EQ(AnswerHead::of(context).version, '1');
-  CHECK_EQ(RankContext::texts(AnswerHead::rest(context))[1], "b");
+  CHECK_EQ(head_of<AnswerHead>(context).results_max, 1u);
+  CHECK_EQ(head_of<AnswerHead>(context).version, '1');
+  CHECK_EQ(RankContext::texts(behind<AnswerHead>(context))[1], "b");
   CHECK_EQ(error_of(reader, R"({"query":"q","documents":["a"],"truncate":false,"top_n":null})"), "");
   CHECK(!w.routes->cuts(item_of(reader).truncation) && !item_of(reader).priority);
-  CHECK_EQ(AnswerHead::of(reader.context()).results_max, ~0u);
-  CHECK(std::string_view(AnswerHead::of(context).id) != AnswerHead::of(reader.context()).id);
+  CHECK_EQ(head_of<AnswerHead>(reader.context()).results_max, ~0u);
+  CHECK(std::string_view(head_of<AnswerHead>(context).id.text) != head_of<AnswerHead>(reader.context()).id.text);
 }
 
 TEST(the_path_gives_the_version) {
@@ -42,7 +42,7 @@ TEST(the_path_gives_the_version) {
   const std::string_view body = R"({"query":"q","documents":["a"]})";
   ReasonText reason;
   CHECK(!reader.read({reinterpret_cast<const u8*>(body.data()), body.size()}, info, reason));
-  CHECK_EQ(AnswerHead::of(reader.context()).version, '2');
+  CHECK_EQ(head_of<AnswerHead>(reader.context()).version, '2');
 }
 
 TEST(wrong_requests) {
@@ -90,14 +90,14 @@ TEST(answers) {
   ResponseView items[3];
   for (ResponseView& item : items) item.output = Output::kClassification, item.usage = &usage;
   items[0].labels = low, items[1].labels = items[2].labels = high;
-  AnswerHead head{.version = '2', .id = "7f"};
-  CHECK_EQ(answered(kDocumentsWriter, {std::string(head.bytes()) + '\0', "m@1"}, items),
+  AnswerHead head{.version = '2', .id = {"7f"}};
+  CHECK_EQ(answered(kDocumentsWriter, {std::string(bytes_of(head)) + '\0', "m@1"}, items),
            R"({"id":"7f","model":"m","results":[{"index":1,"relevance_score":0.75},)"
            R"({"index":2,"relevance_score":0.75},{"index":0,"relevance_score":0.25}],)"
            R"("usage":{"prompt_tokens":9,"total_tokens":9},)"
            R"("meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1}}})");
-  head = {.results_max = 2, .id = "8"};
-  std::string context(head.bytes());
+  head = {.results_max = 2, .id = {"8"}};
+  std::string context(bytes_of(head));
   context += char(RankContext::kReturnText);
   for (const char* text : {"a", "\"", ""}) RankContext::add_text(context, text);
   CHECK_EQ(answered(kDocumentsWriter, {context, "m@1"}, items),
@@ -153,7 +153,7 @@ TEST(texts_to_embed) {
   item.embedding.values = values;
   AnswerHead head;
   head.forms = 0b101010;  // int8, binary, base64
-  std::string context(head.bytes());
+  std::string context(bytes_of(head));
   RankContext::append(context, true, std::vector<std::string_view>{"a\""});
   CHECK_EQ(answered(kEmbedTextsWriter, {context, "m@1"}, {&item, 1}),
            R"({"id":"","response_type":"embeddings_by_type","embeddings":{"int8":[[127,-127,32]],"binary":[[32]],)"

@@ -50,11 +50,14 @@ class CountingReader final : public TeiJsonReader {
 
  private:
   void clear() override {}
-  std::optional<FieldError> read_own(std::string_view, const JsonValue&, ReasonText&) override { return {}; }
+  FieldRows fields() const override {
+    static constexpr FieldRow kFields[] = {{"timeout", by<&CountingReader::read_timeout>}};
+    return kFields;
+  }
   FieldError check(const CallInfo&, ReasonText&) override { return {}; }
-  FieldError read_option(std::string_view name, const JsonValue& value) override {
-    timeouts += name == "timeout";
-    return TeiJsonReader::read_option(name, value);
+  FieldError read_timeout(const GivenField& field) {
+    timeouts++;
+    return *set_call_option(field.name, field.option(), options_.base);
   }
 };
 
@@ -206,10 +209,10 @@ TEST(texts_to_find_entities_in) {
   CHECK_EQ(error_of(reader, R"({"inputs":["a","b"],"parameters":{"aggregation_strategy":"none","truncate":false}})"),
            "");
   CHECK(item_of(reader, 1).text == "b" && item_of(reader).output.aggregation == 1);
-  CHECK(!w.routes->cuts(item_of(reader).truncation) && !EntitiesHead::of(reader.context()).grouped);
+  CHECK(!w.routes->cuts(item_of(reader).truncation) && !head_of<EntitiesHead>(reader.context()).grouped);
   CHECK_EQ(error_of(reader, R"({"inputs":"a","parameters":null,"aggregation_strategy":"max","options":{}})"), "");
-  CHECK(item_of(reader).output.aggregation == 5 && !EntitiesHead::of(reader.context()).batch);
-  CHECK(w.routes->cuts(item_of(reader).truncation) && EntitiesHead::of(reader.context()).grouped);
+  CHECK(item_of(reader).output.aggregation == 5 && !head_of<EntitiesHead>(reader.context()).batch);
+  CHECK(w.routes->cuts(item_of(reader).truncation) && head_of<EntitiesHead>(reader.context()).grouped);
   const Wrong cases[] = {
       {"{}", "inputs: must be given"},
       {R"({"inputs":[]})", "inputs: 0 texts, at least 1"},
@@ -228,7 +231,7 @@ TEST(answers_with_entities) {
   const ResponseView items[] = {{.output = Output::kEntities, .entities = found}, {.output = Output::kEntities}};
   EntitiesHead head;
   const auto answer = [&](std::vector<std::string_view> texts) {
-    std::string context(head.bytes());
+    std::string context(bytes_of(head));
     RankContext::append(context, true, texts);
     return answered(kEntitiesWriter, {context, "m@1"}, {items, texts.size()});
   };
@@ -244,7 +247,7 @@ TEST(entities_that_overlap_have_room) {
   const std::vector<EntityView> found(40, {"PER", 1, 0, 400});
   const ResponseView item{.output = Output::kEntities, .entities = found};
   const std::string text(400, 'a');
-  std::string context(EntitiesHead{}.bytes());
+  std::string context(bytes_of(EntitiesHead{}));
   RankContext::append(context, true, std::vector<std::string_view>{text});
   CHECK(answered(kEntitiesWriter, {context, "m@1"}, {&item, 1}).size() > found.size() * text.size());
 }

@@ -34,13 +34,13 @@ TEST(inputs_to_pool) {
   CHECK(view.input == Input::kTokenIds && ids_of(view) == std::vector<u32>({7, 8}));
   CHECK(view.output.normalize == false && view.output.dimensions == 3 && view.priority == 3);
   CHECK(w.routes->cuts(view.truncation) && !view.output.timings && item_of(reader, 2).text.empty());
-  CHECK(PoolingHead::of(reader.context()).base64);
-  CHECK_EQ(IgnoredFields::names(PoolingHead::of(reader.context()).ignored), "store");
-  CHECK(PoolingHead::rest(reader.context()).starts_with(R"("id":"pool-an \"id\"","object":"list","created":)"));
+  CHECK(head_of<PoolingHead>(reader.context()).base64);
+  CHECK_EQ(IgnoredFields::names(head_of<PoolingHead>(reader.context()).ignored), "store");
+  CHECK(behind<PoolingHead>(reader.context()).starts_with(R"("id":"pool-an \"id\"","object":"list","created":)"));
   const std::string before(reader.context());
   CHECK_EQ(error_of(reader, R"({"input":"a"})"), "");  // nothing is left of the last request
   CHECK(!w.routes->cuts(item_of(reader).truncation) && !item_of(reader).output.normalize);
-  CHECK(!PoolingHead::of(reader.context()).base64 && reader.context() != before);
+  CHECK(!head_of<PoolingHead>(reader.context()).base64 && reader.context() != before);
   CHECK_EQ(error_of(reader, R"({"input":"a","truncate_prompt_tokens":256})"), "");
 }
 
@@ -104,7 +104,7 @@ TEST(pairs_to_score) {
     CHECK_EQ(pair.pair_first, first);
     CHECK_EQ(pair.pair_second, last);
     CHECK_EQ(error_of(vectors, body), "");
-    const u32 queries = PoolingHead::of(vectors.context()).queries;
+    const u32 queries = head_of<PoolingHead>(vectors.context()).queries;
     CHECK_EQ(vectors.items(), queries + reader.items());
     CHECK_EQ(item_of(vectors, queries - 1).text, first);
     CHECK_EQ(item_of(vectors, vectors.items() - 1).text, last);
@@ -162,16 +162,16 @@ TEST(answers) {
                R"({"index":1,"object":"pooling","data":[[1,-0.5],[0,2]]},)"
                R"({"index":2,"object":"pooling","data":[0.25,0.75]})" +
                usage_of(9));
-  PoolingHead changed = PoolingHead::of(context);
+  PoolingHead changed = head_of<PoolingHead>(context);
   changed.base64 = true;
-  context = std::string(changed.bytes()) + std::string(PoolingHead::rest(context));
+  context = std::string(bytes_of(changed)) + std::string(behind<PoolingHead>(context));
   CHECK_EQ(answer(kPoolingWriter, {vectors}),
            head + R"({"index":0,"object":"pooling","data":"AACAPwAAAL8AAAAAAAAAQA=="})" + usage_of(3));
   CHECK_EQ(
       answer(kScoreWriter, {classes, classes}),
       head + R"({"index":0,"object":"score","score":0.75},{"index":1,"object":"score","score":0.75})" + usage_of(6));
   changed.queries = 1;
-  context = std::string(changed.bytes()) + std::string(PoolingHead::rest(context));
+  context = std::string(bytes_of(changed)) + std::string(behind<PoolingHead>(context));
   const float opposite[] = {-2, 1, 0, -4}, across[] = {0, 0, 3, 0};
   CHECK_EQ(answer(kScoreWriter, {vector,
                                  {.output = Output::kEmbedding, .embedding = {.values = opposite}},

@@ -17,8 +17,6 @@ namespace fastqps::step {
 using Doubles = std::vector<double>;
 constexpr Number kNumbers[] = {Number::kFloat32, Number::kBfloat16};
 
-inline float widen(u16 x) { return std::bit_cast<float>(u32(x) << 16); }
-
 // An array of floats or of bf16 numbers, as the kernels read it, and what it holds.
 struct Array {
   std::vector<float> floats;

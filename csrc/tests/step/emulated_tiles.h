@@ -90,11 +90,10 @@ struct Tiles {
   }
   // Even and odd numbers are added up apart, and then both to the sum.
   static u32 bf16_sum(const Register& sums, const Register& rows, const Register& weights, u32 r, u32 o) {
-    const auto wide = [](u16 x) { return std::bit_cast<float>(u32(x) << 16); };
     float halves[2] = {0, 0};
     for (u32 word = 0; word < rows.row_bytes / 4; word++)
       for (u32 i = 0; i < 2; i++)
-        halves[i] = std::fma(wide(rows.at<u16>(r, 2 * word + i)), wide(weights.at<u16>(word, 2 * o + i)), halves[i]);
+        halves[i] = std::fma(widen(rows.at<u16>(r, 2 * word + i)), widen(weights.at<u16>(word, 2 * o + i)), halves[i]);
     return std::bit_cast<u32>(sums.at<float>(r, o) + (halves[0] + halves[1]));
   }
 };

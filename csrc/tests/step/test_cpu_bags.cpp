@@ -41,7 +41,7 @@ Table make_table(TableNumber number, u32 width, std::mt19937& random) {
     if (number == TableNumber::kBfloat16) {
       const u16 upper = u16(std::bit_cast<u32>(value) >> 16);
       std::memcpy(at, &upper, size);
-      out.values.push_back(std::bit_cast<float>(u32(upper) << 16));
+      out.values.push_back(widen(upper));
     }
   }
   return out;

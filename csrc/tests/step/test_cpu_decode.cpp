@@ -25,6 +25,8 @@ struct World {
   Shape shape;
   Number number;
   bool norms, turned;
+  u32 window = 0;
+  float cap = 0;
   u32 n_slots, max_len;
   Array cache, prefix;
   Sequence shared;  // the prefix
@@ -94,9 +96,10 @@ struct World {
       Doubles sum(shape.size);
       double total = 0;
       const auto see = [&](const Sequence& s, size_t p) {
+        if (window && (&s == &own ? prefix_len() : 0) + p + window < position) return;
         double score = 0;
-        for (u32 d = 0; d < shape.size; d++) score += query[d] * s.keys[p][at + d];
-        const double weight = std::exp(0.25 * score);
+        for (u32 d = 0; d < shape.size; d++) score += 0.25 * query[d] * s.keys[p][at + d];
+        const double weight = std::exp(cap ? cap * std::tanh(score / cap) : score);
         total += weight;
         for (u32 d = 0; d < shape.size; d++) sum[d] += weight * s.values[p][at + d];
       };
@@ -130,7 +133,7 @@ struct World {
     job.qkv = qkv.data(), job.positions = positions.data(), job.kv_slots = kv_slots.data();
     job.rotary = turned ? rotary.data() : nullptr;
     job.q_norm = norms ? q_norm.data() : nullptr, job.k_norm = norms ? k_norm.data() : nullptr;
-    job.eps = 1e-6f, job.scale = 0.25f;
+    job.eps = 1e-6f, job.scale = 0.25f, job.window = window, job.cap = cap;
     job.heads = shape.heads, job.kv_heads = shape.kv_heads, job.head_dim = shape.size;
     job.n_slots = n_slots, job.max_len = max_len, job.prefix_len = prefix_len(), job.number = number;
     job.last_rows_only = last_rows_only, job.cache = cache.data(), job.prefix = prefix_len() ? prefix.data() : nullptr;
@@ -165,10 +168,12 @@ struct World {
   }
 };
 
-void check_attention(Shape shape, Number number, u32 prefix, bool norms, bool rotary) {
+void check_attention(Shape shape, Number number, u32 prefix, bool norms, bool rotary, u32 window = 0, float cap = 0) {
   World world(shape, number, norms, rotary, 4, 64);  // the last slot: padding
-  if (prefix) {                                      // a sequence that fills a cache of one slot
+  world.window = window, world.cap = cap;
+  if (prefix) {  // a sequence that fills a cache of one slot
     World alone(shape, number, norms, rotary, 1, prefix);
+    alone.window = window, alone.cap = cap;
     alone.step({0}, {i32(prefix)}, false);
     world.prefix = alone.cache, world.shared = alone.slots[0];
   }
@@ -193,6 +198,13 @@ TEST(attention_with_normalised_queries_and_keys) {
   for (Number number : kNumbers)
     for (Shape shape : {Shape{4, 2, 32}, {3, 1, 6}})
       for (bool rotary : {true, false}) check_attention(shape, number, 5, true, rotary);
+}
+
+TEST(attention_over_a_window_and_with_capped_scores) {
+  for (Number number : kNumbers)
+    for (Shape shape : {Shape{6, 2, 32}, {3, 1, 6}, {5, 5, 64}})
+      for (u32 window : {0u, 1u, 5u, 16u, 40u, 111u})
+        for (u32 prefix : {0u, 1u, 37u}) check_attention(shape, number, prefix, false, true, window, window % 2 * 2.5f);
 }
 
 TEST(rows_do_not_depend_on_their_company) {
@@ -276,6 +288,26 @@ TEST(token_rows) {
     for (u32 t = 0; t < 4; t++)
       for (u32 i = 0; i < kWidth; i++) CHECK_EQ(out[t * kWidth + i], table[rows[t] * kWidth + i]);
   }
+}
+
+TEST(words_at_places) {
+  for (Number number : kNumbers)
+    for (u32 width : {7u, 16u, 83u})
+      for (bool placed : {false, true}) {
+        Array words(number, 3 * width, 1), places(number, 5 * width, 2), out(number, 3 * width, 3);
+        const Ints positions{4, 0, 3};
+        TokenEmbedding job{.out = out.data(), .n_tokens = 3, .width = width, .number = number};
+        job.positions = positions.data(), job.scale = 1.7f, job.places = placed ? places.data() : nullptr;
+        Doubles want;
+        for (u32 t = 0; t < 3; t++)
+          for (u32 i = 0; i < width; i++)
+            want.push_back(words[t * width + i] * 1.7 + (placed ? places[u32(positions[t]) * width + i] : 0));
+        at_every_level(2 * width, [&](const Kernels& level, float* scratch) {
+          for (u32 i = 0; i < 3 * width; i++) out.set(i, words[i]);
+          level.place_rows(job, scratch);
+          check_close(out, want, level.name, 0, 5e-6);
+        });
+      }
 }
 
 // ---- sampling

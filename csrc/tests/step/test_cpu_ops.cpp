@@ -175,6 +175,45 @@ TEST(scores_far_apart) {
   });
 }
 
+TEST(bf16_is_rounded_to_nearest_and_keeps_nan) {
+  const auto value = [](u32 half) {  // of finite numbers, by their sign, exponent and fraction
+    const i32 exponent = i32(half >> 7 & 0xff), fraction = i32(half & 0x7f);
+    const double size = std::ldexp(exponent ? 128 + fraction : fraction, std::max(exponent, 1) - 134);
+    return half >> 15 ? -size : size;
+  };
+  for (u32 half = 0; half < 1 << 16; half++) {
+    const float x = widen(u16(half));
+    const u32 size = half & 0x7fff;
+    if (size > 0x7f80) {
+      for (u32 payload : {0u, 1u, 0x7fffu, 0x8000u, 0xffffu})
+        CHECK_EQ(u32(narrow(std::bit_cast<float>(half << 16 | payload))), half | 0x40);
+    } else if (size == 0x7f80) {
+      CHECK(std::isinf(x) && std::signbit(x) == (half >> 15 != 0) && narrow(x) == half);
+    } else {
+      CHECK(double(x) == value(half) && std::signbit(x) == (half >> 15 != 0) && narrow(x) == half);
+      const float between = std::bit_cast<float>(half << 16 | 0x8000);  // this number and the next larger one
+      CHECK_EQ(u32(narrow(between)), half + half % 2);
+      CHECK_EQ(u32(narrow(std::nextafter(between, 0.0f))), half);
+      CHECK_EQ(u32(narrow(std::nextafter(between, between * 2))), half + 1);
+    }
+  }
+  // Rows of full vectors and the numbers behind them. Some instructions take numbers below the normal ones for zeros.
+  constexpr u32 kWidth = (1 << 16) + 5;
+  std::vector<float> given(kWidth, 1);
+  for (u32 i = 0; i < kWidth; i++) {
+    const u32 bits = i << 16 | (i * 40503u & 0xffff);
+    if ((bits & 0x7f800000) || !(bits & 0x7fffffff)) given[i] = std::bit_cast<float>(bits);
+  }
+  given[kWidth - 1] = std::bit_cast<float>(0x7fffffff);
+  for (const Kernels* level : cpu_ops_levels()) {
+    Array rows(Number::kBfloat16, kWidth), out(Number::kBfloat16, kWidth);
+    for (u32 i = 0; i < kWidth; i++) rows.set(i, 1);
+    std::vector<float> scratch(kWidth);
+    level->rms_norm({given.data(), rows.data(), out.data(), 1, kWidth, 0, Number::kBfloat16}, scratch.data());
+    for (u32 i = 0; i < kWidth; i++) CHECK_EQ(u32(out.halves[i]), u32(narrow(given[i])));
+  }
+}
+
 TEST(normalize_and_embed) {
   for (Number number : kNumbers)
     for (u32 width : {384, 100, 16, 3})

@@ -22,6 +22,29 @@ TEST(counts_are_those_of_the_piece) {
   }
 }
 
+TEST(counts_that_are_no_numbers_of_rows) {
+  for (i64 value : {i64(-4), std::numeric_limits<i64>::min(), i64(1) << 32}) {
+    bool thrown = false;
+    try {
+      Count{value};
+    } catch (const std::invalid_argument&) { thrown = true; }
+    CHECK(thrown);
+  }
+}
+
+template <class Run>
+constexpr bool kCanBeAdded = requires(Program program, Run run) {
+  program.add(run);
+};
+
+TEST(an_operation_keeps_nothing_of_its_runs) {
+  u32 runs = 0;
+  const auto counts = [runs](const Piece&) mutable { runs++; };
+  const auto reads = [runs](const Piece&) { return runs; };
+  CHECK(!kCanBeAdded<decltype(counts)>);
+  CHECK(kCanBeAdded<decltype(reads)>);
+}
+
 TEST(a_program_runs_its_operations_in_order_until_one_throws) {
   std::vector<u32> seen;
   bool fails = false;

@@ -79,6 +79,27 @@ TEST(an_exception_leaves_when_all_tasks_have_run) {
   }
 }
 
+TEST(a_task_computes_the_tasks_that_it_starts) {
+  const auto nested = [](u32 threads) {
+    std::vector<u32> counts(40);
+    team_run(threads, 8, [&](u32 i) {
+      const std::thread::id own = std::this_thread::get_id();
+      team_run(threads, 5, [&](u32 k) {
+        CHECK(std::this_thread::get_id() == own);
+        counts[5 * i + k]++;
+      });
+    });
+    for (u32 count : counts) CHECK_EQ(count, 1u);
+  };
+  std::thread([&] {
+    for (u32 round = 0; round < 50; round++) {
+      const Team::Scope scope(3);
+      nested(3), run_works(3, 2, round);  // the thread is no longer in a task
+    }
+  }).join();
+  nested(1);
+}
+
 // Both threads must be in the work at the same time: one alone would wait for ever.
 TEST(threads_that_sleep_are_woken) {
   for (u32 cores : {64u, 1u}) {
@@ -140,10 +161,14 @@ TEST(a_scope_keeps_its_team_and_a_child_process_has_its_own) {
     const pid_t child = fork();
     if (!child) {
       std::thread other([] {});  // it may have the handle that a thread of the old team had
+      Team::set_cores(2);
+      CHECK(Team(2).spins());  // nobody else's threads need the cores
       {
         const Team::Scope scope(2);
         run_works(2, 50, 2);
       }
+      Team::set_cores(3);
+      CHECK(!Team(2).spins());  // but those of the scope's team do
       other.join();
       _exit(0);
     }

@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-from fastqps.frontdoor.openapi.schemas import (
-    BOOL,
-    CALL_OPTIONS,
-    COUNT,
-    ONE_OR_MORE,
-    STRING,
-    TOKEN_IDS,
-    Json,
-    array,
-    fields,
-    items,
-    operation,
-    optional,
-)
+from fastqps.frontdoor.openapi import schemas as js
+from fastqps.frontdoor.openapi.schemas import Json
 
-_ERROR = fields("error", error=STRING)
+_ERROR = js.fields("error", error=js.STRING)
 _OPTIONS = {
-    "model": optional(STRING),
-    "truncate": optional(BOOL),
-    "dimensions": optional(ONE_OR_MORE),
-    **CALL_OPTIONS,
+    "model": js.optional(js.STRING),
+    "truncate": js.optional(js.BOOL),
+    "dimensions": js.optional(js.ONE_OR_MORE),
+    **js.CALL_OPTIONS,
 }
-_VECTOR = array({"type": ["number", "null"]})
+_VECTOR = js.array({"type": ["number", "null"]})
 
 OPERATIONS: dict[tuple[str, str], Json] = {
-    ("POST", "/api/embed"): operation(
+    ("POST", "/api/embed"): js.operation(
         "Embed texts",
-        fields(
+        js.fields(
             "model embeddings total_duration load_duration prompt_eval_count",
-            model=STRING,
-            embeddings=array(_VECTOR),
-            total_duration=COUNT,
-            load_duration=COUNT,
-            prompt_eval_count=COUNT,
+            model=js.STRING,
+            embeddings=js.array(_VECTOR),
+            total_duration=js.COUNT,
+            load_duration=js.COUNT,
+            prompt_eval_count=js.COUNT,
         ),
         _ERROR,
-        request=fields("input", input={"anyOf": [STRING, items({"anyOf": [STRING, TOKEN_IDS]})]}, **_OPTIONS),
+        request=js.fields(
+            "input", input={"anyOf": [js.STRING, js.items({"anyOf": [js.STRING, js.TOKEN_IDS]})]}, **_OPTIONS
+        ),
         example={"input": ["a text", "another"]},
     ),
-    ("POST", "/api/embeddings"): operation(
+    ("POST", "/api/embeddings"): js.operation(
         "Embed a text",
-        fields("embedding", embedding=_VECTOR),
+        js.fields("embedding", embedding=_VECTOR),
         _ERROR,
-        request=fields("prompt", prompt=STRING, **_OPTIONS),
+        request=js.fields("prompt", prompt=js.STRING, **_OPTIONS),
         example={"prompt": "a text"},
     ),
 }

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from fastqps._front import INFER_OUTPUTS
-from fastqps.frontdoor.openapi.schemas import (
-    BOOL,
-    COUNT,
-    REFUSALS,
-    STRING,
-    Json,
-    array,
-    fields,
-    operation,
-    optional,
-)
+from fastqps.frontdoor.openapi import schemas as js
+from fastqps.frontdoor.openapi.schemas import Json
 
 # The routes of Triton's methods that have no counterpart here.
 _MODEL, _REGION = "/v2/models/{model}", "/region/{region}"
@@ -31,64 +22,66 @@ for _kind in ("System", "Cuda"):
         f"{_kind}SharedMemoryUnregister": [("POST", f"{_path}{region}/unregister") for region in ("", _REGION)],
     }
 
-ERROR = fields("error", error=STRING)
+ERROR = js.fields("error", error=js.STRING)
 _DATATYPES = ["BYTES", "FP16", "FP32", "INT8", "INT32", "INT64", "UINT8"]
-_SHAPE = array({"type": "integer", "minimum": -1})
-_ELEMENTS = array({"type": ["string", "number", "null", "array"]})
-_INPUT = fields(
+_SHAPE = js.array({"type": "integer", "minimum": -1})
+_ELEMENTS = js.array({"type": ["string", "number", "null", "array"]})
+_INPUT = js.fields(
     "name datatype shape",
     name={"enum": ["text", "text_pair", "input_ids", "attention_mask"]},
     datatype={"enum": ["BYTES", "INT32", "INT64"]},
-    shape=array(COUNT, minItems=1, maxItems=2),
+    shape=js.array(js.COUNT, minItems=1, maxItems=2),
     data=_ELEMENTS,
-    parameters=optional(fields(binary_data_size=COUNT)),
+    parameters=js.optional(js.fields(binary_data_size=js.COUNT)),
 )
-_OUTPUT = fields(
-    "name", name={"enum": [*dict.fromkeys(name for _, name, _ in INFER_OUTPUTS)]}, parameters=optional(fields())
+_OUTPUT = js.fields(
+    "name", name={"enum": [*dict.fromkeys(name for _, name, _ in INFER_OUTPUTS)]}, parameters=js.optional(js.fields())
 )
-_INFER = fields(
+_INFER = js.fields(
     "inputs",
-    id=optional(STRING),
-    inputs=array(_INPUT, minItems=1),
-    outputs=optional(array(_OUTPUT)),
-    parameters=optional(fields()),
+    id=js.optional(js.STRING),
+    inputs=js.array(_INPUT, minItems=1),
+    outputs=js.optional(js.array(_OUTPUT)),
+    parameters=js.optional(js.fields()),
 )
-_TENSOR = fields("name datatype shape", name=STRING, datatype={"enum": _DATATYPES}, shape=_SHAPE, data=_ELEMENTS)
-_INFERRED = fields(
+_TENSOR = js.fields("name datatype shape", name=js.STRING, datatype={"enum": _DATATYPES}, shape=_SHAPE, data=_ELEMENTS)
+_INFERRED = js.fields(
     "model_name model_version outputs",
-    model_name=STRING,
-    model_version=STRING,
-    id=STRING,
-    outputs=array(_TENSOR),
+    model_name=js.STRING,
+    model_version=js.STRING,
+    id=js.STRING,
+    outputs=js.array(_TENSOR),
 )
-_METADATA = fields(
+_METADATA = js.fields(
     "name versions platform inputs outputs",
-    name=STRING,
-    versions=array(STRING),
-    platform=STRING,
-    inputs=array(fields("name datatype shape", name=STRING, datatype=STRING, shape=_SHAPE)),
-    outputs=array(fields("name datatype shape", name=STRING, datatype=STRING, shape=_SHAPE)),
+    name=js.STRING,
+    versions=js.array(js.STRING),
+    platform=js.STRING,
+    inputs=js.array(js.fields("name datatype shape", name=js.STRING, datatype=js.STRING, shape=_SHAPE)),
+    outputs=js.array(js.fields("name datatype shape", name=js.STRING, datatype=js.STRING, shape=_SHAPE)),
 )
-_STATISTICS = fields("model_stats", model_stats=array(fields("name version", name=STRING, version=STRING)))
+_STATISTICS = js.fields(
+    "model_stats", model_stats=js.array(js.fields("name version", name=js.STRING, version=js.STRING))
+)
 _EXAMPLE = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["a text"]}]}
-_NO_MODEL = {404: REFUSALS[404]}
+_NO_MODEL = {404: js.REFUSALS[404]}
 
 
 def _of_a_model() -> dict[tuple[str, str], Json]:
-    infer = operation(
+    infer = js.operation(
         "Predict; with the binary tensor data extension", _INFERRED, ERROR, request=_INFER, example=_EXAMPLE
     )
-    ready = fields("name ready", name=STRING, ready=BOOL)
+    ready = js.fields("name ready", name=js.STRING, ready=js.BOOL)
     rows = {
         ("POST", "/infer"): infer,
-        ("GET", ""): operation("The model's inputs and outputs", _METADATA, ERROR, refusals=_NO_MODEL),
-        ("GET", "/ready"): operation(
+        ("GET", ""): js.operation("The model's inputs and outputs", _METADATA, ERROR, refusals=_NO_MODEL),
+        ("GET", "/ready"): js.operation(
             "Whether the model is served", ready, ERROR, refusals={**_NO_MODEL, 503: "It is not."}
         ),
-        ("GET", "/config"): operation(
-            "The model's configuration in Triton's form", fields("name", name=STRING), ERROR, refusals=_NO_MODEL
+        ("GET", "/config"): js.operation(
+            "The model's configuration in Triton's form", js.fields("name", name=js.STRING), ERROR, refusals=_NO_MODEL
         ),
-        ("GET", "/stats"): operation("Counts and times", _STATISTICS, ERROR, refusals=_NO_MODEL),
+        ("GET", "/stats"): js.operation("Counts and times", _STATISTICS, ERROR, refusals=_NO_MODEL),
     }
     return {
         (verb, f"/v2/models/{{model}}{of_version}{end}"): row
@@ -99,27 +92,29 @@ def _of_a_model() -> dict[tuple[str, str], Json]:
 
 OPERATIONS: dict[tuple[str, str], Json] = {
     **_of_a_model(),
-    ("GET", "/v2"): operation(
+    ("GET", "/v2"): js.operation(
         "The server's name and version",
-        fields("name version extensions", name=STRING, version=STRING, extensions=array(STRING)),
+        js.fields("name version extensions", name=js.STRING, version=js.STRING, extensions=js.array(js.STRING)),
         ERROR,
         refusals={},
     ),
-    ("GET", "/v2/health/live"): operation("Whether the server lives", fields("live", live=BOOL), ERROR, refusals={}),
-    ("GET", "/v2/health/ready"): operation(
-        "Whether all models are served", fields("ready", ready=BOOL), ERROR, refusals={503: "Not all are."}
+    ("GET", "/v2/health/live"): js.operation(
+        "Whether the server lives", js.fields("live", live=js.BOOL), ERROR, refusals={}
     ),
-    ("GET", "/v2/models/stats"): operation("Counts and times of all models", _STATISTICS, ERROR, refusals={}),
-    ("POST", "/v2/repository/index"): operation(
+    ("GET", "/v2/health/ready"): js.operation(
+        "Whether all models are served", js.fields("ready", ready=js.BOOL), ERROR, refusals={503: "Not all are."}
+    ),
+    ("GET", "/v2/models/stats"): js.operation("Counts and times of all models", _STATISTICS, ERROR, refusals={}),
+    ("POST", "/v2/repository/index"): js.operation(
         "The models",
-        array(fields("name version state", name=STRING, version=STRING, state=STRING)),
+        js.array(js.fields("name version state", name=js.STRING, version=js.STRING, state=js.STRING)),
         ERROR,
-        request=fields(ready=BOOL),
+        request=js.fields(ready=js.BOOL),
         example={"ready": True},
-        refusals={400: REFUSALS[400]},
+        refusals={400: js.REFUSALS[400]},
     ),
     **{
-        route: operation("501: not served", None, ERROR, refusals={501: "The message says why."})
+        route: js.operation("501: not served", None, ERROR, refusals={501: "The message says why."})
         for routes in UNSERVED.values()
         for route in routes
     },

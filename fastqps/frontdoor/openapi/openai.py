@@ -2,79 +2,75 @@
 
 from __future__ import annotations
 
-from fastqps.frontdoor.openapi.schemas import (
-    BOOL,
-    CALL_OPTIONS,
-    COUNT,
-    GENERATE_OPTIONS,
-    ONE_OR_MORE,
-    STRING,
-    TOKEN_IDS,
-    Json,
-    array,
-    fields,
-    items,
-    only,
-    operation,
-    optional,
-)
+from fastqps.frontdoor.openapi import schemas as js
+from fastqps.frontdoor.openapi.schemas import Json
 
-ERROR = fields(
+ERROR = js.fields(
     "error",
-    error=fields("message type param code", message=STRING, type=STRING, param=optional(STRING), code=optional(STRING)),
+    error=js.fields(
+        "message type param code",
+        message=js.STRING,
+        type=js.STRING,
+        param=js.optional(js.STRING),
+        code=js.optional(js.STRING),
+    ),
 )
-INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
-_USAGE = fields("prompt_tokens total_tokens", prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT)
+INPUT = {"anyOf": [js.STRING, js.TOKEN_IDS, js.items({"anyOf": [js.STRING, js.TOKEN_IDS]})]}
+_USAGE = js.fields(
+    "prompt_tokens total_tokens", prompt_tokens=js.COUNT, completion_tokens=js.COUNT, total_tokens=js.COUNT
+)
 IGNORED: dict[str, Json] = {
     name: {"description": "Changes nothing: the response names it in Fastqps-Ignored."}
     for name in ("service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key")
 }
 _OPTIONS = {
-    "model": optional(STRING),
-    "user": optional(STRING),
-    "truncate": optional(BOOL),
-    **CALL_OPTIONS,
+    "model": js.optional(js.STRING),
+    "user": js.optional(js.STRING),
+    "truncate": js.optional(js.BOOL),
+    **js.CALL_OPTIONS,
     **IGNORED,
 }
 
-_EMBEDDINGS = only(
+_EMBEDDINGS = js.only(
     "input",
     input=INPUT,
     encoding_format={"enum": ["float", "base64", None]},
-    dimensions=optional(ONE_OR_MORE),
+    dimensions=js.optional(js.ONE_OR_MORE),
     output_dtype={"enum": ["float", "int8", "uint8", "binary", "ubinary"]},
-    normalize=optional(BOOL),
+    normalize=js.optional(js.BOOL),
     embedding_type={"enum": ["float", "base64", "int8", "uint8", "binary", "ubinary", None]},
     task={"enum": ["retrieval.query", "retrieval.passage", "text-matching", "classification", "separation", None]},
-    normalized=optional(BOOL),
+    normalized=js.optional(js.BOOL),
     late_chunking={"enum": [False, None]},
     input_type={"enum": ["query", "document", None]},
-    truncation=optional(BOOL),
-    output_dimension=optional(ONE_OR_MORE),
+    truncation=js.optional(js.BOOL),
+    output_dimension=js.optional(js.ONE_OR_MORE),
     **_OPTIONS,
 )
-_EMBEDDING = fields(
+_EMBEDDING = js.fields(
     "object index embedding",
     object={"const": "embedding"},
-    index=COUNT,
-    embedding={"anyOf": [array({"type": ["number", "null"]}), {"type": "string", "contentEncoding": "base64"}]},
+    index=js.COUNT,
+    embedding={"anyOf": [js.array({"type": ["number", "null"]}), {"type": "string", "contentEncoding": "base64"}]},
 )
-_EMBEDDED = fields(
-    "object data model usage", object={"const": "list"}, data=array(_EMBEDDING), model=STRING, usage=_USAGE
+_EMBEDDED = js.fields(
+    "object data model usage", object={"const": "list"}, data=js.array(_EMBEDDING), model=js.STRING, usage=_USAGE
 )
 
-_COMPLETIONS = only(
+_COMPLETIONS = js.only(
     "prompt",
     prompt=INPUT,
-    **GENERATE_OPTIONS,
-    logprobs=optional({"enum": [0, 1]}),
-    stream=optional(BOOL),
-    stream_options=optional(only(include_usage=BOOL, continuous_usage_stats=BOOL, include_obfuscation=BOOL)),
+    **js.GENERATE_OPTIONS,
+    logprobs=js.optional({"enum": [0, 1]}),
+    stream=js.optional(js.BOOL),
+    stream_options=js.optional(
+        js.only(include_usage=js.BOOL, continuous_usage_stats=js.BOOL, include_obfuscation=js.BOOL)
+    ),
     n={"enum": [1, None]},
     best_of={"enum": [1, None]},
     echo={"enum": [False, None]},
     suffix={"enum": ["", None]},
-    logit_bias=optional({"type": "object", "maxProperties": 0}),
+    logit_bias=js.optional({"type": "object", "maxProperties": 0}),
     length_penalty={"enum": [1, None]},
     skip_special_tokens={"enum": [True, None]},
     spaces_between_special_tokens={"enum": [True, None]},
@@ -83,30 +79,34 @@ _COMPLETIONS = only(
     early_stopping={"enum": [False, None]},
     **_OPTIONS,
 )
-_LOGPROBS = fields("tokens token_logprobs", tokens=array(STRING), token_logprobs=array({"type": ["number", "null"]}))
-_CHOICE = fields(
+_LOGPROBS = js.fields(
+    "tokens token_logprobs", tokens=js.array(js.STRING), token_logprobs=js.array({"type": ["number", "null"]})
+)
+_CHOICE = js.fields(
     "text index logprobs finish_reason",
-    text=STRING,
-    index=COUNT,
-    logprobs=optional(_LOGPROBS),
+    text=js.STRING,
+    index=js.COUNT,
+    logprobs=js.optional(_LOGPROBS),
     finish_reason={"enum": ["stop", "length", None]},
 )
-_COMPLETED = fields(
+_COMPLETED = js.fields(
     "object id created model choices",
     object={"const": "text_completion"},
-    id=STRING,
-    created=COUNT,
-    model=STRING,
-    choices=array(_CHOICE),
+    id=js.STRING,
+    created=js.COUNT,
+    model=js.STRING,
+    choices=js.array(_CHOICE),
     usage=_USAGE,
 )
-_MODEL = fields("id object created owned_by", id=STRING, object={"const": "model"}, created=COUNT, owned_by=STRING)
+_MODEL = js.fields(
+    "id object created owned_by", id=js.STRING, object={"const": "model"}, created=js.COUNT, owned_by=js.STRING
+)
 
 OPERATIONS: dict[tuple[str, str], Json] = {
-    ("POST", "/v1/embeddings"): operation(
+    ("POST", "/v1/embeddings"): js.operation(
         "Embed texts", _EMBEDDED, ERROR, request=_EMBEDDINGS, example={"input": ["a text", "another"]}
     ),
-    ("POST", "/v1/completions"): operation(
+    ("POST", "/v1/completions"): js.operation(
         "Generate text",
         _COMPLETED,
         ERROR,
@@ -114,9 +114,12 @@ OPERATIONS: dict[tuple[str, str], Json] = {
         example={"prompt": "She have a apple.", "temperature": 0, "model": "grammar"},
         streamed=True,
     ),
-    ("GET", "/v1/models"): operation(
-        "The served models", fields("object data", object={"const": "list"}, data=array(_MODEL)), ERROR, refusals={}
+    ("GET", "/v1/models"): js.operation(
+        "The served models",
+        js.fields("object data", object={"const": "list"}, data=js.array(_MODEL)),
+        ERROR,
+        refusals={},
     ),
-    ("GET", "/v1/models/{model}"): operation("A served model", _MODEL, ERROR, refusals={404: "It is not served."}),
+    ("GET", "/v1/models/{model}"): js.operation("A served model", _MODEL, ERROR, refusals={404: "It is not served."}),
 }
 OPERATIONS["POST", "/embeddings"] = OPERATIONS["POST", "/v1/embeddings"]

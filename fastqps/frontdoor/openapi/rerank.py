@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-from fastqps.frontdoor.openapi.schemas import (
-    BOOL,
-    CALL_OPTIONS,
-    COUNT,
-    NUMBER,
-    ONE_OR_MORE,
-    STRING,
-    Json,
-    array,
-    fields,
-    items,
-    only,
-    operation,
-    optional,
-)
+from fastqps.frontdoor.openapi import schemas as js
+from fastqps.frontdoor.openapi.schemas import Json
 
-ERROR = fields("message detail", message=STRING, detail=STRING)
-REQUEST = only(
+ERROR = js.fields("message detail", message=js.STRING, detail=js.STRING)
+REQUEST = js.only(
     "query documents",
-    model=optional(STRING),
+    model=js.optional(js.STRING),
     query={"type": "string", "minLength": 1},
-    documents=items({"anyOf": [STRING, fields("text", text=STRING)]}),
-    top_n=optional(ONE_OR_MORE),
-    return_documents=optional(BOOL),
-    truncate=optional(BOOL),
-    max_tokens_per_doc=optional(ONE_OR_MORE),
-    max_chunks_per_doc=optional(ONE_OR_MORE),
-    rank_fields=optional(array({"const": "text"})),
-    **CALL_OPTIONS,
+    documents=js.items({"anyOf": [js.STRING, js.fields("text", text=js.STRING)]}),
+    top_n=js.optional(js.ONE_OR_MORE),
+    return_documents=js.optional(js.BOOL),
+    truncate=js.optional(js.BOOL),
+    max_tokens_per_doc=js.optional(js.ONE_OR_MORE),
+    max_chunks_per_doc=js.optional(js.ONE_OR_MORE),
+    rank_fields=js.optional(js.array({"const": "text"})),
+    **js.CALL_OPTIONS,
 )
-_RESULT = fields("index relevance_score", index=COUNT, relevance_score=NUMBER, document=fields("text", text=STRING))
-ANSWER = fields(
+_RESULT = js.fields(
+    "index relevance_score", index=js.COUNT, relevance_score=js.NUMBER, document=js.fields("text", text=js.STRING)
+)
+ANSWER = js.fields(
     "id model results usage meta",
-    id=STRING,
-    model=STRING,
-    results=array(_RESULT),
-    usage=fields("prompt_tokens total_tokens", prompt_tokens=COUNT, total_tokens=COUNT),
-    meta=fields("api_version billed_units", api_version=fields("version", version=STRING), billed_units=fields()),
+    id=js.STRING,
+    model=js.STRING,
+    results=js.array(_RESULT),
+    usage=js.fields("prompt_tokens total_tokens", prompt_tokens=js.COUNT, total_tokens=js.COUNT),
+    meta=js.fields(
+        "api_version billed_units", api_version=js.fields("version", version=js.STRING), billed_units=js.fields()
+    ),
 )
 _EXAMPLE = {"query": "What is food?", "documents": ["A meal.", {"text": "A stone."}], "return_documents": True}
 
 OPERATIONS: dict[tuple[str, str], Json] = {
-    ("POST", path): operation(
+    ("POST", path): js.operation(
         "Sort documents by what they say to a query", ANSWER, ERROR, request=REQUEST, example=_EXAMPLE
     )
     for path in ("/v1/rerank", "/v2/rerank")

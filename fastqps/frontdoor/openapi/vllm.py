@@ -4,75 +4,62 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastqps.frontdoor.openapi import schemas as js
 from fastqps.frontdoor.openapi.openai import ERROR, IGNORED, INPUT
-from fastqps.frontdoor.openapi.schemas import (
-    BOOL,
-    CALL_OPTIONS,
-    COUNT,
-    NUMBER,
-    ONE_OR_MORE,
-    STRING,
-    Json,
-    array,
-    fields,
-    items,
-    only,
-    operation,
-    optional,
-)
+from fastqps.frontdoor.openapi.schemas import Json
 
 _OPTIONS: dict[str, Json] = {
-    "model": optional(STRING),
-    "user": optional(STRING),
-    "request_id": optional(STRING),
-    "use_activation": optional(BOOL),
-    "truncate_prompt_tokens": optional({"anyOf": [{"const": -1}, ONE_OR_MORE]}),
+    "model": js.optional(js.STRING),
+    "user": js.optional(js.STRING),
+    "request_id": js.optional(js.STRING),
+    "use_activation": js.optional(js.BOOL),
+    "truncate_prompt_tokens": js.optional({"anyOf": [{"const": -1}, js.ONE_OR_MORE]}),
     "truncation_side": {"enum": ["left", "right", None]},
     "padding": {"enum": ["do_not_pad", None]},
     "add_special_tokens": {"enum": [True, None]},
     "embed_dtype": {"enum": ["float32", None]},
     "endianness": {"enum": ["native", "little", None]},
-    **CALL_OPTIONS,
+    **js.CALL_OPTIONS,
     **IGNORED,
 }
-_CLASSIFY = only("input", input=INPUT, **_OPTIONS)
-_POOLING = only(
+_CLASSIFY = js.only("input", input=INPUT, **_OPTIONS)
+_POOLING = js.only(
     "input",
     input=INPUT,
     task={"enum": ["embed", "token_embed", "classify", None]},
     encoding_format={"enum": ["float", "base64", None]},
-    dimensions=optional(ONE_OR_MORE),
-    prompt_name=optional(STRING),
+    dimensions=js.optional(js.ONE_OR_MORE),
+    prompt_name=js.optional(js.STRING),
     **_OPTIONS,
 )
-_TEXTS = {"anyOf": [STRING, items(STRING)]}
+_TEXTS = {"anyOf": [js.STRING, js.items(js.STRING)]}
 _NAMES = (("queries", "documents"), ("queries", "items"), ("data_1", "data_2"), ("text_1", "text_2"))
-_SCORE = {"anyOf": [only(f"{a} {b}", **{a: _TEXTS, b: _TEXTS}, **_OPTIONS) for a, b in _NAMES]}
-_NUMBERS = array({"type": ["number", "null"]})
+_SCORE = {"anyOf": [js.only(f"{a} {b}", **{a: _TEXTS, b: _TEXTS}, **_OPTIONS) for a, b in _NAMES]}
+_NUMBERS = js.array({"type": ["number", "null"]})
 
 
 def _answer(**element: Json) -> Json:
-    return fields(
+    return js.fields(
         "id object created model data usage",
-        id=STRING,
+        id=js.STRING,
         object={"const": "list"},
-        created=COUNT,
-        model=STRING,
-        data=array(fields(" ".join(["index", *element]), index=COUNT, **element)),
-        usage=fields("prompt_tokens total_tokens", prompt_tokens=COUNT, total_tokens=COUNT),
+        created=js.COUNT,
+        model=js.STRING,
+        data=js.array(js.fields(" ".join(["index", *element]), index=js.COUNT, **element)),
+        usage=js.fields("prompt_tokens total_tokens", prompt_tokens=js.COUNT, total_tokens=js.COUNT),
     )
 
 
-_CLASSIFIED = _answer(label=STRING, probs=array(NUMBER), num_classes=COUNT)
+_CLASSIFIED = _answer(label=js.STRING, probs=js.array(js.NUMBER), num_classes=js.COUNT)
 _POOLED = _answer(
     object={"const": "pooling"},
-    data={"anyOf": [_NUMBERS, array(_NUMBERS), {"type": "string", "contentEncoding": "base64"}]},
+    data={"anyOf": [_NUMBERS, js.array(_NUMBERS), {"type": "string", "contentEncoding": "base64"}]},
 )
-_SCORED = _answer(object={"const": "score"}, score=NUMBER)
+_SCORED = _answer(object={"const": "score"}, score=js.NUMBER)
 
 
 def _post(summary: str, answer: Json, request: Json, **example: Any) -> Json:
-    return operation(summary, answer, ERROR, request=request, example=example)
+    return js.operation(summary, answer, ERROR, request=request, example=example)
 
 
 OPERATIONS: dict[tuple[str, str], Json] = {

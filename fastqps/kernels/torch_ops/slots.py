@@ -31,9 +31,12 @@ def embed_tokens(
     params: torch.Tensor,
     positions: torch.Tensor,
     history: torch.Tensor,
+    places: torch.Tensor | None = None,
+    scale: float = 1.0,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T]; -1 stands for the slot's newest token."""
+    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], times ``scale``, and that of its position in
+    ``places`` [positions, width]. -1 stands for the slot's newest token."""
     any_new, record = counts[2] > 0, admitted[repeated(len(admitted), counts[2])]
     slot = torch.where(any_new, record[:, 0], 0).long()
     params[slot] = torch.where(any_new, record, params[slot])
@@ -43,7 +46,12 @@ def embed_tokens(
     row, any_row = repeated(len(ids), counts[0]), counts[0] > 0
     slot, at = (torch.where(any_row, x[row], 0).long() for x in (kv_slots, positions))
     history[slot, at] = torch.where(any_row, resolved[row], history[slot, at])
-    return table[resolved]
+    if places is None and scale == 1.0:
+        return table[resolved]
+    x = table[resolved].float() * scale
+    if places is not None:
+        x += places[torch.where(live, positions, 0)]
+    return x.to(table.dtype)
 
 
 def last_rows(x: torch.Tensor, starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
@@ -67,20 +75,22 @@ def rope_kv(
     *,
     prefix_len: int,
 ) -> torch.Tensor:
-    """Keeps keys and values of ``counts[0]`` rows in ``cache``; → the queries, turned and scaled.
+    """Keeps keys and values of ``counts[0]`` rows in ``cache``; → the queries, turned if there are angles, and scaled.
 
     Their factor holds log2 e: ``slot_attention`` takes powers of two.
     """
     heads, kv_heads, head_dim, rows = attention.heads, attention.kv_heads, cache.shape[4], len(qkv)
-    assert attention.rotary is not None, "a decoder's positions are rotary"
     any_row, row = counts[0] > 0, repeated(rows, counts[0])
     q, k, v = qkv[row].float().view(rows, -1, head_dim).split_with_sizes([heads, kv_heads, kv_heads], 1)
     q, k = normed(q, k, attention)
     position = torch.where(any_row, positions[row], prefix_len).long()
-    turns, at = attention.rotary[position][:, None], position - prefix_len
+    if attention.rotary is not None:
+        turns = attention.rotary[position][:, None]
+        q, k = turned(q, turns), turned(k, turns)
+    at = position - prefix_len
     slot = torch.where(any_row, kv_slots[row], 0).long()
-    for part, new in zip(cache, (turned(k, turns), v), strict=True):
+    for part, new in zip(cache, (k, v), strict=True):
         place = part.transpose(1, 2)
         place[slot, at] = torch.where(any_row, new.to(cache.dtype), place[slot, at])
-    queries: torch.Tensor = turned(q, turns) * (head_dim**-0.5 * _LOG2_E)
+    queries: torch.Tensor = q * (head_dim**-0.5 * _LOG2_E)
     return queries.flatten(1).to(qkv.dtype)

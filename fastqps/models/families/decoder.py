@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.models.families.llama_layer import LlamaOptions
+from fastqps.models.families.rope import LongRope, Rope, check_turned, read_rope
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 
-ROPE_TYPES = ("default", "linear", "llama3")
 KINDS = ("full_attention", "sliding_attention")  # of layers
 
 
-@dataclass(frozen=True)
-class Rope:
-    """The rotation of queries and keys by position. ``factor`` and the fields after it belong to scaled types only."""
-
-    kind: str  # one of ROPE_TYPES
-    theta: float
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 1.0
-    original_context: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
-class LlamaAttention:
-    """Attention of a llama, and its biases. A field with a default is an option that a family declares if it has it."""
-
-    kv_heads: int
-    head_dim: int
-    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
-    qkv_bias: bool = False
-    out_bias: bool = False
-    mlp_bias: bool = False
-    qk_norm: bool = False  # queries and keys are normalised, head by head
-
-    @property
-    def query_scale(self) -> float | None:
-        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
-        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderConfig(LlamaAttention):
+class DecoderConfig(LlamaOptions):
     """Sizes and options of one decoder."""
 
     hidden: int
@@ -55,16 +27,34 @@ class DecoderConfig(LlamaAttention):
     vocab: int
     context: int
     eps: float
-    rope: Rope
+    ropes: tuple[Rope | None, ...]  # by layer; None: attention knows no positions
+    windows: tuple[int, ...]  # by layer: the positions that a token sees, itself included; 0: all
     tied_head: bool  # the rows of the vocabulary are also the head's weight
-    window: int = 0  # the positions that a token of a sliding layer sees, itself included; 0: no layer slides
-    sliding: tuple[bool, ...] = ()  # by layer
-    prefix: str = "model."  # in front of all tensors but the head's
+    embedding: int | None = None  # the width of the words; None: the model's
+    first_place: int = 0  # the row of the first position in the table of places
+    activation: str = "silu"
+    logits_scale: float = 1.0
+    causal: bool = True  # a token sees those before it alone
+    prefixes: tuple[str, ...] = ("model.",)  # of which one may stand in front of the tensors, but the head's
+
+    def __post_init__(self) -> None:
+        if self.causal and 1 in self.windows:
+            raise ModelError(
+                "config.json says a sliding_window in which a token sees itself alone; that is not supported"
+            )
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """By layer: a token sees those at most so many positions away; 0: all.
+
+        In transformers, a window is one position shorter where attention is causal.
+        """
+        return tuple(window - 1 if window and self.causal else window for window in self.windows)
 
     @property
     def tied_modules(self) -> tuple[str, ...]:
         """The names of modules that share one tensor."""
-        return ("lm_head", "embed_tokens") if self.tied_head else ()
+        return (self.tensors.head, self.tensors.words) if self.tied_head else ()
 
 
 def read_decoder(
@@ -74,6 +64,9 @@ def read_decoder(
     window: int = 0,
     kv_heads: int | None = None,
     head_dim: int | None = None,
+    theta: float = 10_000.0,
+    turned: float | None = None,
+    eps: float = 0.0,
     **options: Any,
 ) -> DecoderConfig:
     """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
@@ -81,7 +74,8 @@ def read_decoder(
     ``windows``: the file can say that tokens of some layers see a window. ``window``: that of all layers, or of those
     that ``layer_types`` names; else 0.
     ``kv_heads`` and ``head_dim`` are those of a file that does not name them; None: one key-value head for each head,
-    and the width's share. ``options`` are fields with a default.
+    and the width's share. ``theta`` as well, and ``turned``, the share of a head that positions turn; None: the whole.
+    ``eps`` is of norms whose key is another. ``options`` are fields with a default.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
     heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
@@ -90,22 +84,50 @@ def read_decoder(
     sliding = _sliding(config, layers, kinds) if windows else _slides(kinds or (KINDS[window > 0],) * layers)
     if windows and any(sliding):
         window = size(config, "sliding_window", 4096)
+    rope, head_dim = read_rope(config, context, theta, turned), read_head_dim(config, head_dim)
+    check_turned(rope, head_dim)
     return DecoderConfig(
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
         layers=layers,
         heads=heads,
         kv_heads=read_kv_heads(config, heads, kv_heads),
-        head_dim=read_head_dim(config, head_dim),
+        head_dim=head_dim,
         vocab=size(config, "vocab_size"),
-        context=context,
-        window=window,
-        sliding=sliding,
-        eps=positive(config, "rms_norm_eps", 1e-6),
-        rope=_rope(config, context),
+        context=min(context, rope.context) if isinstance(rope, LongRope) else context,
+        windows=tuple(window if slides else 0 for slides in sliding),
+        eps=eps or positive(config, "rms_norm_eps", 1e-6),
+        ropes=(rope,) * layers,
         tied_head=flag(config, "tie_word_embeddings"),
+        causal=flag(config, "is_causal", True),
         **options,
     )
+
+
+def read_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes of a decoder whose heads all have keys of their own, and share its width: fields by name.
+
+    Attention of it sees all, and knows no positions.
+    """
+    heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
+    return {
+        "hidden": size(config, "hidden_size"),
+        "layers": layers,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": _even(_share(config, heads)),
+        "vocab": size(config, "vocab_size"),
+        "context": size(config, "max_position_embeddings"),
+        "ropes": (None,) * layers,
+        "windows": (0,) * layers,
+    }
+
+
+def overlaid(
+    config: Mapping[str, Any], *, over: Mapping[str, Any] | None = None, under: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """``config`` with the values ``over`` before its own, and ``under`` where it has none."""
+    return ChainMap(dict(over or {}), config, dict(under or {}))  # type: ignore[arg-type]
 
 
 def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
@@ -119,15 +141,21 @@ def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) ->
 
 def read_head_dim(config: Mapping[str, Any], default: int | None) -> int:
     """The size that config.json states, else ``default``, else the width's share."""
-    width, heads = size(config, "hidden_size"), count(config, "num_attention_heads")
     if default is not None:
-        head_dim = size(config, "head_dim", default)  # whatever the width
-    elif config.get("head_dim") is not None:
-        head_dim = size(config, "head_dim")
-    elif width % heads:
+        return _even(size(config, "head_dim", default))  # whatever the width
+    if config.get("head_dim") is not None:
+        return _even(size(config, "head_dim"))
+    return _even(_share(config, count(config, "num_attention_heads")))
+
+
+def _share(config: Mapping[str, Any], heads: int) -> int:
+    width = size(config, "hidden_size")
+    if width % heads:
         raise ModelError(f"config.json says {heads} attention heads, which do not divide its width {width}")
-    else:
-        head_dim = width // heads
+    return width // heads
+
+
+def _even(head_dim: int) -> int:
     if head_dim % 2:
         raise ModelError(f"heads of size {head_dim} are not supported: rotary positions turn pairs, so it must be even")
     return head_dim
@@ -146,19 +174,6 @@ def layer_kinds(config: Mapping[str, Any], known: tuple[str, ...]) -> tuple[str,
     return tuple(kinds)
 
 
-def ropes_by_kind(config: Mapping[str, Any], kinds: Collection[str]) -> dict[str, dict[str, Any]]:
-    """``rope_parameters`` of a model whose kinds of layers have one each: an object for each, perhaps an empty one."""
-    parameters = config.get("rope_parameters")
-    parameters = {} if parameters is None else parameters
-    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(kind), dict | None) for kind in kinds):
-        raise ModelError(
-            f"config.json: rope_parameters is not supported: an object with one for {' and '.join(kinds)} is"
-        )
-    if unknown := parameters.keys() - set(kinds):
-        raise ModelError(f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(kinds)}")
-    return {kind: dict(parameters.get(kind) or {}) for kind in kinds}
-
-
 def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | None) -> tuple[bool, ...]:
     """Which layers slide."""
     slides = flag(config, "use_sliding_window") and config.get("sliding_window", 4096) is not None
@@ -172,40 +187,3 @@ def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | No
 
 def _slides(kinds: tuple[str, ...]) -> tuple[bool, ...]:
     return tuple(kind == KINDS[1] for kind in kinds)
-
-
-def _rope(config: Mapping[str, Any], context: int) -> Rope:
-    """``rope_parameters`` of today, or ``rope_theta`` and ``rope_scaling`` of before, which hold where both are."""
-    key = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
-    parameters, where = config.get(key) or {}, f"{key} of config.json"
-    if not isinstance(parameters, dict):
-        raise ModelError(f"config.json says {key} {json.dumps(parameters)}, which is no object")
-    if any(isinstance(value, dict) for value in parameters.values()):
-        raise ModelError(f"{where}: rotary positions by kind of layer ({', '.join(parameters)}) are not supported")
-    if "rope_theta" not in parameters:
-        parameters = parameters | {"rope_theta": positive(config, "rope_theta", 10_000.0)}
-    original = "original_max_position_embeddings"  # the file's top level decides, even over that of its parameters
-    return read_rope(parameters | ({original: config[original]} if original in config else {}), where, context)
-
-
-def read_rope(parameters: Mapping[str, Any], where: str, context: int) -> Rope:
-    """The rotation that one object of rotary parameters states, ``rope_theta`` included; ``where`` names it."""
-    kind = parameters.get("rope_type", parameters.get("type", "default"))
-    if kind not in ROPE_TYPES:
-        raise ModelError(f"{where}: rope_type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
-    if parameters.get("partial_rotary_factor", 1.0) != 1.0:
-        raise ModelError(f"{where}: partial_rotary_factor is not supported: rotary positions turn the whole of a head")
-    theta = positive(parameters, "rope_theta", where=where)
-    if kind == "default":
-        return Rope(kind, theta)
-    keys = ("factor", "low_freq_factor", "high_freq_factor") if kind == "llama3" else ("factor",)
-    if lacking := [key for key in keys if parameters.get(key) is None]:
-        raise ModelError(f"{where} lacks {' and '.join(lacking)}, which its type {kind!r} needs")
-    factor, *wavelengths = (positive(parameters, key, where=where) for key in keys)
-    if kind == "linear":
-        return Rope(kind, theta, factor)
-    low, high = wavelengths
-    if low >= high:
-        raise ModelError(f"{where} has a low_freq_factor that is not below its high_freq_factor")
-    original = size(parameters, "original_max_position_embeddings", context, where=where)
-    return Rope(kind, theta, factor, low, high, original)

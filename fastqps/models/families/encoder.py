@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.families.decoder import Rope
+from fastqps.models.families.rope import Rope
 from fastqps.models.files.config_values import count, size
 
 # Activations that can stand between two products, and those that can stand between a gate and its product.

@@ -51,6 +51,8 @@ class EncoderFamily(Family):
     decodes: bool = False  # its layers are a decoder's: a …ForCausalLM embeds where a modules.json says how
     read: Callable[[Mapping[str, Any]], EncoderConfig]
     read_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None  # of a classifier; None: it has none
+    # The name of the module whose rows give the logits of tokens, for labels that are tokens; None: it has none.
+    read_logits: Callable[[Mapping[str, Any]], str] | None = None
     # Reads the head of a token classifier in front of its projection to labels. Its pooling has no meaning.
     read_token_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None
     # Reads the head of a masked language model, for sparse embeddings; None: the family is not served as one.
@@ -61,6 +63,8 @@ class EncoderFamily(Family):
 class DecoderFamily(Family):
     """A family of decoders. ``read`` raises ``ModelError`` where a value is impossible or not supported."""
 
+    encodes: bool = True  # its checkpoints are served as encoders, too: with a modules.json, or a head for scores
+    classifies_tokens: bool = True  # transformers has a …ForTokenClassification of it
     read: Callable[[Mapping[str, Any]], DecoderConfig]
 
     def rules(self, generation_config: bool = False) -> Rules:

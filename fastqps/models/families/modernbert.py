@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.families.decoder import KINDS, layer_kinds, ropes_by_kind
+from fastqps.models.families.decoder import KINDS, layer_kinds
 from fastqps.models.families.encoder import (
     ACTIVATIONS,
     GATES,
@@ -16,6 +16,7 @@ from fastqps.models.families.encoder import (
     attention_heads,
 )
 from fastqps.models.families.family import EncoderFamily
+from fastqps.models.families.rope import ropes_by_kind
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import Refused, rules

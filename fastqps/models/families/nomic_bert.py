@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastqps.models.families import bert
-from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, attention_heads
 from fastqps.models.families.family import EncoderFamily
+from fastqps.models.families.rope import Rope
 from fastqps.models.files.config_keys import ENCODER_KEYS
 from fastqps.models.files.config_values import choice, rotary_theta, size
 from fastqps.models.files.keys import Refused, rules
@@ -70,7 +70,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         positions=size(config, "max_position_embeddings", 2048),
         activation=_gate(config),
         tensors=_TENSORS,
-        rotary=Rope("default", rotary_theta(config, 1000.0)),
+        rotary=Rope(theta=rotary_theta(config, 1000.0)),
     )
 
 

@@ -59,23 +59,33 @@ ENCODER_KEYS = COMMON_KEYS | rules(
 )
 # The keys of families whose head of a masked language model is computed.
 VOCABULARY_KEYS = rules(honoured=("tie_word_embeddings",))
-DECODER_KEYS = COMMON_KEYS | rules(
+# The keys of every family that generates.
+GENERATOR_KEYS = COMMON_KEYS | rules(
     honoured=(
-        *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings"),
-        *("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps"),
-        *("tie_word_embeddings", "layer_types", "eos_token_id"),
-        *("rope_parameters", "rope_scaling", "rope_theta", "original_max_position_embeddings"),
+        *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"),
+        *("tie_word_embeddings", "eos_token_id"),
     ),
     irrelevant=(
         *("attention_dropout", "bos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "is_decoder"),
         *("id2label", "label2id", "num_labels", "problem_type", "token_classification_bias"),
-        *("rope_interleaved", "is_llama_config"),
     ),
     refused={
         "is_causal": Refused((True,), "a decoder's attention sees what came before alone"),
-        "partial_rotary_factor": Refused((1, 1.0), "rotary positions turn the whole of each head"),
         "attention_chunk_size": Refused((), "attention in chunks is not computed"),
         "num_kv_shared_layers": Refused((0,), "every layer has keys and values of its own"),
+    },
+)
+# Those of a llama's layout.
+DECODER_KEYS = GENERATOR_KEYS | rules(
+    honoured=(
+        *("intermediate_size", "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps", "layer_types"),
+        "is_causal",
+        "is_causal",
+        *("rope_parameters", "rope_scaling", "rope_theta", "original_max_position_embeddings"),
+    ),
+    irrelevant=("rope_interleaved", "is_llama_config"),
+    refused={
+        "partial_rotary_factor": Refused((1, 1.0), "rotary positions turn the whole of each head"),
         "num_experts": Refused((0,), "mixtures of experts are not computed; dense decoders are"),
         "num_local_experts": Refused((0,), "mixtures of experts are not computed; dense decoders are"),
         "n_routed_experts": Refused((0,), "mixtures of experts are not computed; dense decoders are"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,12 @@ from fastqps.models.sentence_transformers.prompts import EMBEDDER_PROMPTS, NO_PR
 # For each kind of model: the Transformer module's task, the model's output that it reads, and its own output.
 _EMBED = ("feature-extraction", "last_hidden_state", "token_embeddings")
 _SCORE = ("sequence-classification", "logits", "scores")
+_LOGITS = ("text-generation", "logits", "causal_logits")
 _FILL_MASKS = ("fill-mask", "logits", "token_embeddings")
 _MODEL_TYPES = ("SentenceTransformer", "CrossEncoder", "SparseEncoder")
+_MESSAGE_FORMS = ("auto", "flat", "structured")
+# Arguments of the tokenizer that a file can pass on with those of its chat template.
+_OF_TOKENIZER = ("padding", "truncation", "max_length", "return_tensors", "return_dict", "tokenize", "restore_suffix")
 # Arguments that the file passes on: the older and the newer key, and their rules. The older key wins where both stand.
 _ARGUMENTS = (
     ("model_args", "model_kwargs", LOADING),
@@ -53,16 +57,21 @@ class SentenceConfig:
     prompts: Prompts = NO_PROMPTS
     max_active_dims: int | None = None  # of a sparse embedding; None: the file sets no limit
     multi: MultiVector | None = None  # of a model with a vector for each token
+    messages: str = ""  # texts are messages of a chat template, in this of _MESSAGE_FORMS; "": they are texts
+    template_variables: Mapping[str, Any] = field(default_factory=dict)  # more of the chat template
     warnings: tuple[str, ...] = ()  # of keys that nobody knows, and of a file that is not read
 
 
-def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere: bool = False) -> SentenceConfig:
+def read_sentence_config(
+    root: Path, encoder: Path, scores: bool, pads_anywhere: bool = False, *, logits: bool = False
+) -> SentenceConfig:
     """The files in ``root`` and in the transformer's folder ``encoder``.
 
     They are read where there is a modules.json, and a cross-encoder's where ``model_type`` calls it one: else
     sentence-transformers builds the model anew from config.json and the weights.
     ``scores``: whether the model is to give scores, not embeddings. ``pads_anywhere``: its answers do not depend on the
-    side on which sentence-transformers pads. Raises ``ModelError`` for what is not supported.
+    side on which sentence-transformers pads. ``logits``: a LogitScore makes scores of a decoder's logits. Raises
+    ``ModelError`` for what is not supported.
     """
     model = _model(root)
     kind = model.get("model_type", _MODEL_TYPES[0])
@@ -74,13 +83,23 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere:
     if listed and kind != _MODEL_TYPES[0] and not scores:
         why = "which lists more than a Transformer" if cross else "which lists no SpladePooling"
         raise ModelError(f"{model.file}: model_type {kind!r} does not fit modules.json, {why}")
+    if logits and not cross:
+        raise ModelError(f"{model.file}: model_type {kind!r} does not fit modules.json; LogitScore scores pairs")
     if not listed or cross != scores:
         return _unread(root, encoder, model, listed, cross, scores)
     own = _first(root, encoder)
     if not cross:
         return _read(model, own, _EMBED, pads_anywhere)
-    sentence = _read(model, own, _SCORE, pads_anywhere, ())
-    return replace(sentence, cross_encoder=True, activation=str(model.get("activation_fn") or ""))
+    if logits and "transformer_task" not in own:
+        raise ModelError(f"{own.file}: transformer_task is missing; before a LogitScore it has to be {_LOGITS[0]}")
+    sentence = _read(model, own, _LOGITS if logits else _SCORE, pads_anywhere, ())
+    return replace(
+        sentence,
+        cross_encoder=True,
+        activation=str(model.get("activation_fn") or ""),
+        messages="auto" if logits and "modality_config" not in own else _messages(own),
+        template_variables=_template_variables(own),
+    )
 
 
 def read_sparse_config(root: Path, encoder: Path, fills_masks: bool) -> SentenceConfig:
@@ -196,11 +215,31 @@ def _check_task(own: Keys, expected: tuple[str, str, str]) -> None:
         raise ModelError(
             f"{where}: modality_config says {text!r} of texts; only the output {output} of forward is used"
         )
-    if "message" in modalities:
-        raise ModelError(f"{where}: message in modality_config is not supported: texts go through no chat template")
+    message = modalities.get("message")
+    if message is not None and task not in (_SCORE[0], _LOGITS[0]):
+        raise ModelError(
+            f"{where}: message in modality_config is not supported: only what gives scores goes through a chat template"
+        )
+    plain = {key: value for key, value in message.items() if key != "format"} if isinstance(message, dict) else message
+    if message is not None and (plain != text or message.get("format", "auto") not in _MESSAGE_FORMS):
+        raise ModelError(f"{where}: modality_config says {message!r} of messages; they have to be as texts are")
     if own.get("module_output_name") != feature:
         output_name = own.get("module_output_name")
         raise ModelError(f"{where}: module_output_name {output_name!r} is not supported; this model's is {feature!r}")
+
+
+def _messages(own: Keys) -> str:
+    message = (own.get("modality_config") or {}).get("message")
+    return "" if message is None else str(message.get("format", "auto"))
+
+
+def _template_variables(own: Keys) -> Mapping[str, Any]:
+    """The variables of the chat template that the file sets."""
+    variables = (own.get("processing_kwargs") or {}).get("chat_template") or {}
+    _check_object(own.file, "chat_template in processing_kwargs", variables)
+    if tokenizing := next((key for key in variables if key in _OF_TOKENIZER), None):
+        raise ModelError(f"{own.file}: {tokenizing} in processing_kwargs.chat_template is not supported")
+    return variables
 
 
 def _max_tokens(own: Keys, pads_anywhere: bool) -> int:
@@ -219,7 +258,8 @@ def _max_tokens(own: Keys, pads_anywhere: bool) -> int:
             limit, named = arguments["model_max_length"], True
     processing = own.get("processing_kwargs") or {}
     _check_object(where, "processing_kwargs", processing)
-    if any(processing.values()):
+    templated = own.get("modality_config") is None or bool(_messages(own))
+    if any(value for key, value in processing.items() if key != "chat_template" or not templated):
         raise ModelError(f"{where}: processing_kwargs {processing!r} is not supported")
     if (named or limit is not None) and (type(limit) is not int or limit < 1):
         raise ModelError(f"{where}: a limit of {limit!r} tokens is impossible")

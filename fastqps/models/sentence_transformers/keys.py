@@ -115,6 +115,10 @@ SPLADE_POOLING = rules(
     honoured=("pooling_strategy", "activation_function"),
     irrelevant=("word_embedding_dimension", "embedding_dimension", "chunk_size"),
 )
+LOGIT_SCORE = rules(
+    honoured=("true_token_id", "false_token_id"),
+    refused={"module_input_name": Refused(("causal_logits",), "scores are those of the decoder's logits")},
+)
 _POOLED = Refused(("sentence_embedding",), "only the pooled vector is projected and normalised")
 DENSE = rules(
     honoured=("in_features", "out_features", "bias", "activation_function"),

@@ -20,6 +20,7 @@ from fastqps.models.sentence_transformers.keys import (
     torch_class,
 )
 from fastqps.models.sentence_transformers.listing import read_listing
+from fastqps.models.sentence_transformers.logit_score import LogitScore, read_logit_score
 from fastqps.models.sentence_transformers.multi_vector import MULTI_TYPES, PYLATE, SkipList, model_type, read_skip_list
 from fastqps.models.sentence_transformers.splade import UNSERVED, SpladeActivation, read_splade
 
@@ -43,6 +44,7 @@ _TYPE = re.compile(
 _MODULES = {"Transformer": "transformer", "Pooling": "pooling", "Dense": "dense"}
 _MODULES |= {"MLMTransformer": "mlm_transformer", "SpladePooling": "splade_pooling"}
 _MODULES |= {"Normalize": "normalize", "Dropout": "dropout", "StaticEmbedding": "static_embedding"}
+_MODULES |= {"LogitScore": "logit_score"}
 _MASK, _PYLATE_DENSE = "MultiVectorMask", "pylate.models.Dense.Dense"
 _MODULES |= {_MASK: "multi_vector_mask"}
 _POOLED = "sentence_embedding"
@@ -68,7 +70,8 @@ class Pipeline:
 
     ``scores`` means that the transformer gives scores itself, as in a cross-encoder: then nothing follows it.
     ``splade`` is set where the largest logits of a masked language model are a sparse embedding. ``multi`` means that
-    the vector of each token is projected and normalised: then there is no pooling.
+    the vector of each token is projected and normalised: then there is no pooling. ``logit_score`` makes scores of a
+    decoder's logits.
     """
 
     transformer: str = ""
@@ -81,6 +84,7 @@ class Pipeline:
     dense: tuple[Dense, ...] = ()
     normalize: bool = False
     splade: SpladeActivation | None = None
+    logit_score: LogitScore | None = None
     fills_masks: bool = False  # by its class, the transformer is a masked language model
     warnings: tuple[str, ...] = ()  # of keys that nobody knows
 
@@ -166,6 +170,9 @@ def read_pipeline(root: Path) -> Pipeline:
     if kinds[1:] == ["SpladePooling"] and kinds[0] in ("MLMTransformer", "Transformer"):
         path = root / modules[1][1] / "config.json"
         return Pipeline(transformer=modules[0][1], splade=read_splade(path), fills_masks=kinds[0] == "MLMTransformer")
+    if kinds == ["Transformer", "LogitScore"]:
+        score = read_logit_score(root / modules[1][1] / "config.json")
+        return Pipeline(transformer=modules[0][1], scores=True, logit_score=score)
     static = kinds[:1] == ["StaticEmbedding"]
     rest = kinds[1 if static else 2 :]
     dense = [kind for kind in rest if kind == "Dense"]
@@ -173,7 +180,8 @@ def read_pipeline(root: Path) -> Pipeline:
         raise ModelError(
             f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, or "
             "StaticEmbedding, then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer "
-            "alone; or, for sparse embeddings, MLMTransformer (or Transformer for fill-mask), SpladePooling"
+            "alone, or with a LogitScore; or, for sparse embeddings, MLMTransformer (or Transformer for fill-mask), "
+            "SpladePooling"
         )
     normalize, warnings = _normalizes(root, modules[-1][1]) if rest[-1:] == ["Normalize"] else (False, ())
     pooling: Pooling = "mean"

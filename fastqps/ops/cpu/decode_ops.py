@@ -14,7 +14,14 @@ from fastqps.ops.step import address
 class CpuDecodeOps(CpuOps):
     """Keeps nothing of a sequence: that is in the ``DecodeState``."""
 
-    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+    def embed(
+        self,
+        table: torch.Tensor,
+        step: DecodeStep,
+        state: DecodeState,
+        places: torch.Tensor | None = None,
+        scale: float = 1.0,
+    ) -> torch.Tensor:
         tape, n_tokens = self.tape, self.tape.tokens(step.token_ids)
         tape.program.admit(address(state.params), address(step.admitted), tape.admitted(step.admitted))
         out = tape.empty(n_tokens, step.n_tokens, table.shape[1], table.dtype)
@@ -31,6 +38,9 @@ class CpuDecodeOps(CpuOps):
             positions=address(step.positions),
             history=address(state.history),
             history_len=state.history.shape[1],
+            places=address(places),
+            n_places=0 if places is None else len(places),
+            scale=scale,
         )
         return out
 
@@ -72,6 +82,8 @@ class CpuDecodeOps(CpuOps):
             k_norm=address(a.k_norm),
             eps=a.eps,
             last_rows_only=last_rows,
+            window=a.window,
+            cap=a.cap,
         )
         return out
 

@@ -16,7 +16,8 @@ from fastqps.ops.step import address
 class Arena:
     """The memory between the operations of programs that never run at the same time.
 
-    A tensor's memory is given to another one once nobody holds the tensor. The system provides only what steps touch.
+    A tensor's memory is given to another one once nobody holds the tensor or a view of it. The system provides only
+    what steps touch.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class Tape:
         self._program: Program | None = None
         self._arena = Arena()
         self._counts: dict[int, int] = {}  # by the address of what the program writes: TOKENS or ITEMS
+        self._aliases: dict[int, torch.Tensor] = {}  # by the same: the tensor, of which nobody holds the memory
         self.torch_calls: Counter[str] = Counter()  # of the newest program, by what they compute
 
     @contextmanager
@@ -48,6 +50,7 @@ class Tape:
         """Operations are added to the program, until the end of the block. Their tensors are as large as any step's."""
         self._program, self._arena = Program(), arena
         self._counts.clear()
+        self._aliases.clear()
         self.torch_calls.clear()
         try:
             yield self._program
@@ -79,10 +82,12 @@ class Tape:
         """[rows, width], of which an operation writes ``count`` rows."""
         if self._program is None:
             return torch.empty(rows, width, dtype=dtype)
-        block = self._arena.take(rows * width * dtype.itemsize)
-        out = block[: rows * width * dtype.itemsize].view(dtype).view(rows, width)
-        self._counts[address(out)] = count
-        weakref.finalize(out, self._arena.give, block)
+        n_bytes = rows * width * dtype.itemsize
+        block = self._arena.take(n_bytes)
+        lent = block.numpy()[:n_bytes]  # which the tensor's storage holds, and with it each of its views
+        weakref.finalize(lent, self._arena.give, block)
+        out, alias = (x.view(dtype).view(rows, width) for x in (torch.from_numpy(lent), block[:n_bytes]))
+        self._counts[address(out)], self._aliases[address(out)] = count, alias
         return out
 
     def beside(self, x: torch.Tensor, width: int, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -105,8 +110,8 @@ class Tape:
             return
         self.torch_calls[what] += 1
         of_items = self.count(out[0]) == ITEMS
-        # Aliases: if the program held the tensors themselves, nobody else could have their memory.
-        results, inputs = [each.detach() for each in out], [each.detach() for each in x]
+        # If the program held the tensors themselves, nobody else could have their memory.
+        results, inputs = [self._alias(each) for each in out], [self._alias(each) for each in x]
 
         def call(tokens: int, items: int) -> None:
             n = items if of_items else tokens
@@ -114,6 +119,11 @@ class Tape:
                 _copy([each[:n] for each in results], compute(*(each[:n] for each in inputs)))
 
         self._program.call(call)
+
+    def _alias(self, x: torch.Tensor) -> torch.Tensor:
+        alias = self._aliases[address(x)]
+        assert alias.shape == x.shape and alias.dtype == x.dtype, "a part of what an operation has made"
+        return alias
 
 
 def _copy(to: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:

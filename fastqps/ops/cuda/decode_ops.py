@@ -12,7 +12,14 @@ from fastqps.ops.decode_step import DecodeState, DecodeStep
 class CudaDecodeOps(CudaOps):
     """Keeps nothing of a sequence: that is in the ``DecodeState``."""
 
-    def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+    def embed(
+        self,
+        table: torch.Tensor,
+        step: DecodeStep,
+        state: DecodeState,
+        places: torch.Tensor | None = None,
+        scale: float = 1.0,
+    ) -> torch.Tensor:
         return self._kernels.embed_tokens(
             table,
             step.token_ids,
@@ -23,6 +30,8 @@ class CudaDecodeOps(CudaOps):
             params=state.params,
             positions=step.positions,
             history=state.history,
+            places=places,
+            scale=scale,
             stamps=step.stamps,
         )
 
@@ -35,9 +44,18 @@ class CudaDecodeOps(CudaOps):
         step: DecodeStep,
         last_rows: bool,
     ) -> torch.Tensor:
-        where, run = (step.positions, step.kv_slots, counts_of(step)), self._kernels
-        queries = run.rope_kv(qkv, cache, attention, *where, prefix_len=prefix.shape[2])
-        return run.slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
+        a, where, run = attention, (step.positions, step.kv_slots, counts_of(step)), self._kernels
+        queries = run.rope_kv(qkv, cache, a, *where, prefix_len=prefix.shape[2])
+        return run.slot_attention(
+            queries,
+            cache,
+            prefix,
+            step.starts,
+            *where,
+            last_rows=last_rows,
+            window=a.window or None,
+            cap=a.cap or None,
+        )
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return self._kernels.last_rows(x, step.starts, counts_of(step))

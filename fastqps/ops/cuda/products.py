@@ -26,8 +26,9 @@ class CudaLinear:
         return F.linear(x.tensor, self._weight, self._bias)
 
     def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        assert self.fuses_residual, "torch adds a bias or a residual, not both; the norm behind the product adds it"
-        return residual.addmm_(x.tensor, self._weight.t())
+        if self.fuses_residual:
+            return residual.addmm_(x.tensor, self._weight.t())
+        return residual.add_(self(x))  # torch adds a bias or a residual, not both
 
     @property
     def fuses_gelu(self) -> bool:
@@ -57,7 +58,7 @@ class CudaFp8Linear:
         return multiply(x.fp8, x.scale, self._weight, self._bias, self._dtype)
 
     def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        raise AssertionError("an FP8 product adds no residual; the norm behind it does")
+        return residual.add_(self(x))
 
 
 class CudaActivated:

@@ -92,6 +92,7 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     angles = torch.randn(length + 5, size // 2)
     norm, last_token, params = torch.rand(size) + 0.5, _ints(slots), _ints(slots, ADMITTED_WORDS)
     embed = {"table": torch.randn(vocab, 24).to(dtype), "ids": ids, "kv_slots": ids, "last_token": last_token}
+    places = torch.randn(length + 5, 24).to(dtype)
     embed |= {"counts": counts, "admitted": _ints(runs, ADMITTED_WORDS), "params": params, "stamps": stamps}
     rope = {"qkv": torch.zeros(rows, (heads + 2 * kv_heads) * size, dtype=dtype), "cache": cache, **where}
     rotary = torch.stack((angles.cos(), angles.sin()), 1).contiguous()
@@ -106,16 +107,22 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0)
     more = replace(change, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2)
     return {
-        "embed_tokens": [embed | {"positions": ids, "history": history}],
+        "embed_tokens": [
+            embed | {"positions": ids, "history": history},
+            embed | {"positions": ids, "history": history, "places": places, "scale": 3.0},
+        ],
         "rope_kv": [
             rope | {"attention": Attention(heads, kv_heads, rotary, norm, norm, 1e-6)},
             rope,
             rope | {"cache": cache[:, :1], "prefix_len": 0},
+            rope | {"attention": Attention(heads, kv_heads)},
         ],
         "slot_attention": [
             attend | {"prefix": prefix[1], "last_rows": False},
             attend | {"prefix": prefix[0], "last_rows": True},
             attend | {"prefix": prefix[0], "last_rows": False, "cache": cache[:, :1]},
+            attend | {"prefix": prefix[1], "last_rows": False, "window": 9, "cap": 2.5},
+            attend | {"prefix": prefix[1], "last_rows": True, "window": 9},
         ],
         "last_rows": [{"x": torch.zeros(rows, 24, dtype=dtype), "starts": starts, "counts": counts}],
         "logit_options": [

@@ -28,7 +28,8 @@ from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import Head
 from fastqps.architectures.llama import Llama
 from fastqps.models.families import bert
-from fastqps.models.families.decoder import DecoderConfig, Rope
+from fastqps.models.families.decoder import DecoderConfig
+from fastqps.models.families.rope import Rope
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules
@@ -162,6 +163,9 @@ class _Weights:
     def get(self, name: str) -> None:
         """Nothing beside what is asked for by shape."""
 
+    def check_tied(self, own: str, other: str) -> None:
+        """Nothing differs."""
+
     def check_unread(self, at: str, layers: int, **more: bool) -> None:
         """No layer holds more than is asked for."""
 
@@ -217,7 +221,8 @@ def _llama(
         vocab=vocab,
         context=2048,
         eps=1e-5,
-        rope=Rope("default", 1e4),
+        ropes=(Rope(theta=1e4),) * layers,
+        windows=(0,) * layers,
         tied_head=tied,
     )
 
@@ -230,7 +235,7 @@ DECODERS = {
 
 def count_decoder(config: DecoderConfig, rows: int, runs: int, quantization: str, layers: int) -> list[Launch]:
     """A step of ``rows`` rows in ``runs`` runs."""
-    c = replace(config, layers=layers)
+    c = replace(config, layers=layers, ropes=config.ropes[:1] * layers, windows=(0,) * layers)
     with torch.inference_mode(), FakeTensorMode():
         assert not refused(GPU)
         ops = CudaDecodeOps(BF16, GPU, _precision(quantization))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ _LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 1000.0}
+_LONG = {"short_factor": [1.0 + i / 8 for i in range(12)], "long_factor": [4.0] * 12}
+_SLIDES = {
+    "use_sliding_window": True,
+    "sliding_window": 9,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+_GEMMA = {"sliding_window": 13, "sliding_window_pattern": 2, "query_pre_attn_scalar": 24}
 
 
 def _heads(hidden: int, heads: int, kv_heads: int, **more: Any) -> dict[str, Any]:
@@ -42,8 +51,32 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("qwen3", _heads(32, 4, 2, head_dim=16, tie_word_embeddings=True)),
     "mistral": ("mistral", _heads(32, 4, 2, head_dim=16, sliding_window=None)),
     "qwen3-biased": ("qwen3", _heads(40, 5, 5, head_dim=32, attention_bias=True)),
+    "llama-yarn": ("llama", _heads(32, 2, 1, rope_parameters=_YARN)),
+    "llama-dynamic": ("llama", _heads(32, 2, 1, rope_parameters={"rope_type": "dynamic", "factor": 2.0})),
+    "mistral-window": ("mistral", _heads(32, 4, 2, head_dim=16, sliding_window=7)),
+    "qwen2-window": ("qwen2", _heads(32, 4, 2, use_sliding_window=True, sliding_window=11, max_window_layers=1)),
+    "qwen3-window": ("qwen3", _heads(32, 4, 2, head_dim=16, **_SLIDES)),
+    "ministral": ("ministral", _heads(32, 4, 2, head_dim=16, sliding_window=9, layer_types=_SLIDES["layer_types"])),
+    "smollm3": ("smollm3", _heads(32, 4, 2, no_rope_layer_interval=2)),
+    "smollm3-window": (
+        "smollm3",
+        _heads(32, 4, 2, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=9, attention_bias=True),
+    ),
+    "phi3": ("phi3", _heads(32, 4, 2, sliding_window=20)),
+    "phi3-longrope": (
+        "phi3",
+        _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=64)
+        | {"rope_parameters": {"rope_type": "longrope", "partial_rotary_factor": 0.75} | _LONG},
+    ),
+    "gemma3_text": ("gemma3_text", _heads(32, 4, 2, head_dim=16, num_hidden_layers=4, **_GEMMA)),
+    "gpt2": ("gpt2", {"n_embd": 32, "n_head": 4, "n_inner": 48}),
+    "opt": ("opt", {"hidden_size": 32, "num_attention_heads": 4, "ffn_dim": 48, "activation_function": "gelu"}),
+    "opt-normed-sums": (
+        "opt",
+        {"hidden_size": 40, "num_attention_heads": 5, "ffn_dim": 48, "word_embed_proj_dim": 24}
+        | {"do_layer_norm_before": False},
+    ),
 }
-_CONFIGS = {"llama": tr.LlamaConfig, "mistral": tr.MistralConfig, "qwen2": tr.Qwen2Config, "qwen3": tr.Qwen3Config}
 
 
 def write_decoder(path: Path, kind: str = "llama", seed: int = 0, spread: float = 0.2, **options: Any) -> Any:
@@ -51,7 +84,10 @@ def write_decoder(path: Path, kind: str = "llama", seed: int = 0, spread: float 
     torch.manual_seed(seed)
     family, own = DECODERS[kind]
     shards = {"max_shard_size": options.pop("max_shard_size")} if "max_shard_size" in options else {}
-    config = _CONFIGS[family](**{"vocab_size": VOCAB, **_SIZES, **_ENDS, **own, **options})
+    kind_of = tr.CONFIG_MAPPING[family]
+    known = {field.name for field in fields(kind_of)} | kind_of.attribute_map.keys()
+    sizes = {key: value for key, value in _SIZES.items() if key in known}
+    config = kind_of(**{"vocab_size": VOCAB, **sizes, **_ENDS, **own, **options})
     model = tr.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():

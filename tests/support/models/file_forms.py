@@ -21,6 +21,7 @@ from embedding_decoders import write_e5_mistral
 from key_values import Place
 from multi_vectors import write_multi, write_pylate
 from peft import PeftModel
+from rerankers import write_logit_score, write_qwen
 from sentence_files import MODEL_FILE, SPELLINGS, TEXTS, write, write_base, write_dense, write_modules
 from sparse_encoders import write_sparse_encoder
 from token_classifiers import texts
@@ -65,6 +66,11 @@ def write_cross_encoder(path: Path) -> None:
     write_modules(path, [(SPELLINGS["Transformer"][3], "")])
     write(path / OWN, {"transformer_task": "sequence-classification"})
     write(path / MODEL_FILE, {"model_type": "CrossEncoder"})
+
+
+def write_reranker(path: Path) -> None:
+    write_qwen(path)
+    write_logit_score(path, "yes", "no")
 
 
 def write_lora(path: Path) -> None:
@@ -167,6 +173,12 @@ FORMS = {
         our_vectors,
     ),
     "cross-encoder": Form(write_cross_encoder, of_transformer(keys.TRANSFORMER), their_scores, our_scores),
+    "logit-score": Form(
+        write_reranker,
+        {**of_transformer(keys.TRANSFORMER), ("1_LogitScore/config.json",): keys.LOGIT_SCORE},
+        their_scores,
+        our_scores,
+    ),
     "sparse": Form(
         lambda path: write_sparse_encoder(path, "bert", spelling=3),
         of_transformer(keys.TRANSFORMER) | {("1_SpladePooling/config.json",): keys.SPLADE_POOLING},

@@ -1,0 +1,88 @@
+"""Labels that are tokens at a server: every protocol gives the engine's scores, of texts and of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from posting import Poster
+from rerankers import CHATML, PAIRS, write_logit_score, write_qwen
+from serving import Server
+
+from fastqps import Client, Engine, InvalidArgument
+
+QUERY, DOCUMENTS = "what is food", ["a meal", "a stone on a road", "", "long " * 3000]  # the last by another thread
+LABELS = ["the", "of", "yes"]
+CLOSE = 2e-5
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Engine]:
+    """By name: labels of a text, those of the packages' tokenizer, two labels of a pair, and a LogitScore."""
+    path = tmp_path_factory.mktemp("labels")
+    write_qwen(path / "mood", CHATML)
+    write_qwen(path / "package", CHATML, native=False)
+    write_qwen(path / "judge")
+    write_qwen(path / "files")
+    write_logit_score(path / "files", "yes", "no", prompts={"web": "Is it so?"})
+    told: dict[str, Any] = {name: {"labels": LABELS} for name in ("mood", "package")}
+    told["judge"] = {"labels": ["yes", "no"], "template": "qwen3-reranker"}
+    return {name: Engine(str(path / name), dtype="float32", **told.get(name, {})) for name in (*told, "files")}
+
+
+@pytest.fixture(scope="module")
+def server(module_server: Callable[..., Server], engines: dict[str, Engine]) -> Server:
+    models = (f"--model={name}={engine.card.path}" for name, engine in engines.items())
+    labels = (f"--labels={name}={','.join(LABELS)}" for name in ("mood", "package"))
+    told = (*models, *labels, "--labels=judge=yes,no", "--template=judge=qwen3-reranker")
+    return module_server(*told, "--device=cpu", "--dtype=float32", "--dispatchers=1", "--frontdoors=1")
+
+
+@pytest.mark.parametrize("name", ["mood", "package", "judge", "files"])
+def test_scores_are_the_engine_s(server: Server, engines: dict[str, Engine], name: str) -> None:
+    engine = engines[name]
+    items: list[Any] = ["a film", "été\n", "long " * 2000] if engine.card.templates[0].text else PAIRS
+    with Client(server.address) as client:
+        (model,) = [each for each in client.models() if each.name == name]
+        assert list(model.labels) == list(engine.card.labels)
+        for prompt in ("", *model.prompt_names):
+            asked: Any = {"prompt_name": prompt, "truncate": True}
+            wanted = engine.predict(items, **asked)
+            found = client.predict_batch(items, model=name, **asked)
+            for prediction, scores in zip(found, wanted, strict=True):
+                names, numbers = zip(*scores, strict=True)
+                assert tuple(label.name for label in prediction.labels) == names
+                np.testing.assert_allclose([label.score for label in prediction.labels], numbers, atol=CLOSE)
+
+
+def test_an_input_without_a_place_is_refused(server: Server) -> None:
+    with (
+        Client(server.address) as client,
+        pytest.raises(InvalidArgument, match="template of 'judge' has no place for a"),
+    ):
+        client.predict("a text alone", model="judge")
+
+
+def test_other_protocols(server: Server, engines: dict[str, Engine]) -> None:
+    """Classes of a text, and rankings of documents."""
+    post = Poster(server)
+    wanted = dict(engines["mood"].predict(["a film"])[0])
+    found = {each["label"]: each["score"] for each in post.found("/predict", inputs="a film", model="mood")}
+    assert found == pytest.approx(wanted, abs=CLOSE)
+    (classes,) = post.found("/classify", input="a film", model="mood")["data"]
+    assert classes["probs"] == pytest.approx([wanted[name] for name in LABELS], abs=CLOSE)
+    pairs = [(QUERY, document) for document in DOCUMENTS]
+    for name in ("files",):
+        scores = [dict(each)["yes"] for each in engines[name].predict(pairs, truncate=True)]
+        order = sorted(range(len(scores)), key=lambda i: -scores[i])
+        body = {"model": name, "query": QUERY, "documents": DOCUMENTS}
+        for route in ("/v1/rerank", "/v2/rerank"):
+            results = post.found(route, **body)["results"]
+            assert [each["index"] for each in results] == order
+            assert [each["relevance_score"] for each in results] == pytest.approx([scores[i] for i in order], abs=CLOSE)
+        ranks = post.found("/rerank", model=name, query=QUERY, texts=DOCUMENTS)
+        assert {each["index"]: each["score"] for each in ranks} == pytest.approx(dict(enumerate(scores)), abs=CLOSE)
+        given = {"model": name, "queries": QUERY, "documents": DOCUMENTS[:2]}
+        assert [each["score"] for each in post.found("/score", **given)["data"]] == pytest.approx(scores[:2], abs=CLOSE)
