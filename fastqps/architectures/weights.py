@@ -132,11 +132,13 @@ class Weights:
             f"differs from {other}; write tie_word_embeddings false if the head is its own, or take the tensor out"
         )
 
-    def check_added(self) -> None:
-        """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
+    def close(self) -> None:
+        """Lets go of the files, which a part of the model that keeps these weights would else keep in memory.
 
-        A tensor that is new and read is one of a head that the adapter brings.
+        ``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read. A
+        tensor that is new and read is one of a head that the adapter brings.
         """
+        self._tensors.clear()
         if self._adapter and (names := self._added - self._read):
             root = self._adapter.root
             raise ModelError(f"{root}: the adapter replaces {min(names)}, and its base has no such tensor")

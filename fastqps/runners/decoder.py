@@ -103,7 +103,7 @@ def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
         model = Llama(weights, config, positions, ops)
-    weights.check_added()
+    weights.close()
     return model
 
 
