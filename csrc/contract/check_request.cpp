@@ -25,8 +25,10 @@ const char* check_value(TextCount texts, const Range& range, ReasonText& reason)
 }
 const char* check_value(float value, const Range& range, ReasonText& reason) {
   const bool bounded = std::isfinite(range.high);
-  if (std::isfinite(value) && (range.above_zero ? value > 0 : value >= 0) && value <= range.high) return nullptr;
-  if (bounded) return reason.print("%g, must be above 0 and at most %g", double(value), range.high);
+  if (std::isfinite(value) && (range.above_zero ? value > 0 : value >= range.low) && value <= range.high)
+    return nullptr;
+  if (bounded && range.above_zero) return reason.print("%g, must be above 0 and at most %g", double(value), range.high);
+  if (bounded) return reason.print("%g, must be %g to %g", double(value), range.low, range.high);
   return reason.print("%g, must be a finite number%s", double(value), range.above_zero ? " above 0" : ", 0 or more");
 }
 // Every value of these types is in their range.

@@ -86,6 +86,13 @@ class GenerateOptions(TypedDict, total=False):
         Sequence[int],
         "Never choose these tokens, at most 8, beside the checkpoint's. Default: none.",
     ]
+    presence_penalty: Annotated[
+        float, "Subtract so much from the logit of each token that the answer has, -2 to 2. Default: 0."
+    ]
+    frequency_penalty: Annotated[float, "The same for each time that the answer has the token, -2 to 2. Default: 0."]
+    min_p: Annotated[
+        float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
+    ]
 
 
 class Options(GenerateOptions, total=False):

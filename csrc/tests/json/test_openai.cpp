@@ -250,7 +250,7 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","n":2})", "n: can only have its default here"},
       {R"({"prompt":"a","echo":true})", "echo: can only have its default here"},
       {R"({"prompt":"a","logit_bias":{"5":1}})", "logit_bias: can only have its default here"},
-      {R"({"prompt":"a","presence_penalty":0.5})", "presence_penalty: can only have its default here"},
+      {R"({"prompt":"a","presence_penalty":"no"})", "presence_penalty: must be a number"},
       {R"({"prompt":"a","stop":5})", "stop: must be a string or an array of strings"},
       {R"({"prompt":"a","stop":["a",5]})", "stop: must be a string or an array of strings"},
       {R"({"prompt":"a","max_tokens":0})", "max_tokens: is 0, must be at least 1"},
@@ -267,7 +267,6 @@ TEST(wrong_completions) {
       {R"({"temperature":1e400,"prompt":"a"})", "temperature: a number beyond 64 bits"},
       {R"({"prompt":[18446744073709551616]})", ": the body is not valid JSON: Problem while parsing a number"},
       {R"({"prompt":"a","top_k":-2})", "top_k: must be an integer, 0 or more"},
-      {R"({"prompt":"a","min_p":0.1})", "min_p: can only have its default here"},
       {R"({"prompt":"a","messages":[]})", "messages: is not a field of this request"},
   };
   check_wrong(reader, cases);
