@@ -58,10 +58,24 @@ FieldError check_stops(const RequestView& request, ReasonText& reason) {
   return {};
 }
 
+FieldError check_chat(const RequestView& request, ReasonText& reason) {
+  const u32 count = request.chat.count;
+  if (!count || count > kChatMessagesMax)
+    return {"chat.messages", reason.print("%u messages, must be 1 to %u", count, kChatMessagesMax)};
+  std::vector<ChatMessage> messages;
+  chat_messages(request, messages);
+  for (u32 i = 0; i < count; i++)
+    if (messages[i].role == ChatRole::kNone)
+      return {"chat.messages", reason.print("the role of message %u must be system, developer, user or assistant", i)};
+  return {};
+}
+
 }  // namespace
 
 FieldError check_request(const RequestView& request, ReasonText& reason, const Sampling& checkpoint) {
-  if (request.input == Input::kNone) return {"input", "no text, pair or token ids are given"};
+  if (request.input == Input::kNone) return {"input", "no text, pair, token ids or chat are given"};
+  if (request.input == Input::kChat)
+    if (const FieldError error = check_chat(request, reason)) return error;
   if (request.priority < 0 || request.priority > kPriorityLast)
     return {"priority", reason.print("%d, must be 0 to %d", request.priority, kPriorityLast)};
   if (request.tenant.size() > kTenantBytesMax)

@@ -8,9 +8,11 @@ from typing import Annotated, Literal, NamedTuple, TypedDict, TypeVar
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
+from .chat import Chat
 
-# A text, a pair of texts, token ids (with special tokens), or a whole request message for all other options.
-Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
+# A text, a pair of texts, token ids (with special tokens), a conversation, or a whole request message for all other
+# options.
+Item = str | tuple[str, str] | Sequence[int] | Chat | pb.PredictRequest
 
 Priority = Literal["low", "normal", "high"]
 DType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
@@ -204,9 +206,11 @@ class Requests:
             return Asked(pb.PredictRequest(request_id=place), error)
 
 
-def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int]) -> None:
+def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int] | Chat) -> None:
     if isinstance(item, str):
         message.text = item
+    elif isinstance(item, Chat):
+        item.set_in(message)
     elif isinstance(item, bytes | bytearray | memoryview):
         raise TypeError("an item is text, not bytes: decode it first")
     elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):

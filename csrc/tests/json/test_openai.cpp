@@ -226,7 +226,7 @@ TEST(options_of_completions) {
   stop_strings(view, stops);
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
-  CHECK(reader.context().starts_with(R"(u@"id":"cmpl-)"));
+  CHECK(reader.context().starts_with(R"(u@t"id":"cmpl-)"));
   CHECK(reader.wants() == Output::kGeneration);  // ids have a place among the log-probabilities
   CHECK_EQ(error_of(reader, R"({"prompt":"a","seed":-1,"top_k":-1,"min_p":0,"skip_special_tokens":true,
                                "length_penalty":1,"stream_options":{"include_obfuscation":false}})"),
@@ -281,7 +281,7 @@ TEST(answers_with_completions) {
   item.output = Output::kGeneration;
   item.generation = {"a \"b\"", ids, logprobs, FinishReason::kStop};
   item.usage = &usage;
-  const AnsweredCall call{R"(u@"id":"cmpl-1","created":9)", "m@1"};
+  const AnsweredCall call{R"(u@t"id":"cmpl-1","created":9)", "m@1"};
   CHECK_EQ(
       answered(writer, call, {&item, 1}),
       R"({"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a \"b\"","index":0,)"
@@ -299,7 +299,7 @@ TEST(answers_with_completions) {
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\ndata: [DONE]\n\n");
-  CHECK_EQ(chunk_of(writer, {R"(c@"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
+  CHECK_EQ(chunk_of(writer, {R"(c@t"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
            R"("index":0,"logprobs":null,"finish_reason":null}],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"

@@ -29,7 +29,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    asked = json.load(sys.stdin)
+    asked = json.loads(sys.stdin.read())
     tokens = {text: Part("token", text, *numbers) for text, *numbers in asked["tokens"]}
     json.dump(_answer(asked["template"], asked["names"], tokens), sys.stdout)
 
