@@ -236,7 +236,7 @@ def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
 def test_bfloat16_is_the_same_in_company(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """And as many texts as with transformers' own bf16 are those of fp32, but for a tenth."""
     rng, total, exact, theirs = random.Random(2), 0, 0, 0
-    for kind in ("llama-gqa-tied", "llama3-rope", "qwen3", "qwen2-mqa-tied"):
+    for kind in ("llama-gqa-tied", "llama3-rope", "qwen3", "qwen2-mqa-tied", "gpt2", "gpt_neox", "olmo2", "granite"):
         model = write_decoder(tmp_path / kind, kind).bfloat16()
         wide = copy.deepcopy(model).float()
         prompts = [random_ids(rng) for _ in range(12)]
