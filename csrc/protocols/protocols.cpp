@@ -54,7 +54,7 @@ void add_openai(Methods& m) {
     m.post(path, embeddings, kEmbeddings, write_openai_error);
   auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
-  auto& chat = m.items(m.make<ChatReader>(), kCompletionsWriter, kChatCompletions);
+  auto& chat = m.items(m.make<ChatReader>(m.path.items_max), kCompletionsWriter, kChatCompletions);
   m.post("/v1/chat/completions", chat, kChatCompletions, write_openai_error);
 }
 
