@@ -57,6 +57,10 @@ _EMBEDDED = js.fields(
     "object data model usage", object={"const": "list"}, data=js.array(_EMBEDDING), model=js.STRING, usage=_USAGE
 )
 
+_SCHEMA: Json = {"type": ["object", "boolean", "string"]}
+_FORMAT = js.fields(
+    "type", type={"enum": ["text", "json_object", "json_schema"]}, json_schema=js.fields("schema", schema=_SCHEMA)
+)
 _COMPLETIONS = js.only(
     "prompt",
     prompt=INPUT,
@@ -80,6 +84,15 @@ _COMPLETIONS = js.only(
     include_stop_str_in_output={"enum": [False, None]},
     use_beam_search={"enum": [False, None]},
     early_stopping={"enum": [False, None]},
+    response_format=js.optional(_FORMAT),
+    guided_json=js.optional(_SCHEMA),
+    guided_regex=js.optional(js.STRING),
+    guided_grammar=js.optional(js.STRING),
+    structured_outputs=js.optional(
+        js.only(
+            json=js.optional(_SCHEMA), regex=js.optional(js.STRING), grammar=js.optional(js.STRING), json_object=js.BOOL
+        )
+    ),
     **_OPTIONS,
 )
 _LOGPROBS = js.fields(
