@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/chat.h"
 #include "contract/options.h"
 #include "contract/types.h"
 
@@ -90,6 +91,7 @@ struct ModelCard {
   std::string default_prompt;                                // a name
   std::vector<TextTemplate> templates;                       // by prompt; none: texts stand behind their prompt
   std::vector<InputRole> roles;
+  std::optional<ChatCard> chat;
 
   // The text that a request gets which names no prompt.
   std::string_view default_prompt_text() const;
@@ -115,7 +117,8 @@ struct ModelCard {
                                              std::pair{"prompts", &ModelCard::prompts},
                                              std::pair{"default_prompt", &ModelCard::default_prompt},
                                              std::pair{"templates", &ModelCard::templates},
-                                             std::pair{"roles", &ModelCard::roles}};
+                                             std::pair{"roles", &ModelCard::roles},
+                                             std::pair{"chat", &ModelCard::chat}};
   static constexpr std::string_view kUnread[] = {
       "path",    "family", "tokenizer", "pad_id",          "cls_id",  "sep_id",    "max_active_dims", "unknown_id",
       "eos_ids", "stamp",  "kv_values", "tokenizer_parts", "adapter", "label_ids", "against_id",      "warnings"};

@@ -68,7 +68,8 @@ std::optional<AddedTokens::Match> AddedTokens::at(std::string_view text, std::si
   }
   if (found == Trie::kNone) return std::nullopt;
   const AddedToken& token = tokens_[found];
-  return Match{token.id, end, token.single_word && touches_word(text, pos, end), token.lstrip, token.rstrip};
+  return Match{token.id,     end,          token.single_word && touches_word(text, pos, end),
+               token.lstrip, token.rstrip, token.special};
 }
 
 }  // namespace fastqps::text

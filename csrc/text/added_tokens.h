@@ -29,6 +29,7 @@ class AddedTokens {
     std::size_t end;
     bool rejected;  // by single_word: the text up to `end` is ordinary text
     bool lstrip, rstrip;
+    bool special;
   };
   bool empty() const { return tokens_.empty(); }
   bool begins(u8 byte) const { return begins_[byte]; }

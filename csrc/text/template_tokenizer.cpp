@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "text/added_tokens.h"
+
 namespace fastqps::text {
 
 void Template::keep(SpecialTokens which) {
@@ -44,8 +46,34 @@ std::string_view name_of(Cut cut) { return kCutNames[static_cast<u32>(cut)]; }
 u32 TemplateTokenizer::count(std::string_view text, u32* out, u32 room, u32 most, std::vector<TokenSpan>* spans) {
   Ids ids{out, room, around_.cut_left, around_.cut_left ? kAll : most};
   spans ? run_spans(text, ids, *spans) : run(text, ids);
-  if (ids.keep_last && room && ids.n > room) std::rotate(out, out + ids.n % room, out + room);
+  settle(ids);
   return ids.n;
+}
+
+// Where the last ones are kept, from a ring to their order.
+void TemplateTokenizer::settle(Ids& ids) {
+  if (ids.keep_last && ids.room && ids.n > ids.room)
+    std::rotate(ids.out, ids.out + ids.n % ids.room, ids.out + ids.room);
+}
+
+Encoded TemplateTokenizer::encode_fixed(std::string_view text, std::span<const FixedToken> fixed, u32* out,
+                                        u32 max_tokens, Cut cut) {
+  const u32 most = cut == Cut::kCounted || around_.cut_left ? kAll : max_tokens;
+  Ids ids{out, max_tokens, around_.cut_left, most};
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= fixed.size() && !ids.enough(); ++i) {
+    std::size_t end = i < fixed.size() ? fixed[i].at : text.size();
+    const std::string_view upto = text.substr(0, end);
+    if (i && fixed[i - 1].rstrip) begin = AddedTokens::spaces_after(upto, begin);
+    if (i < fixed.size() && fixed[i].lstrip) end = std::max(begin, AddedTokens::spaces_before(upto, end));
+    if (end > begin) run_part(text.substr(begin, end - begin), !i, ids);
+    if (i == fixed.size()) break;
+    ids.put(fixed[i].id);
+    begin = fixed[i].at;
+  }
+  settle(ids);
+  const u32 kept = std::min(ids.n, max_tokens);
+  return {kept, ids.n, kept, ids.n > kept};
 }
 
 Encoded TemplateTokenizer::encode(std::string_view text, u32* out, u32 max_tokens, Cut cut) {

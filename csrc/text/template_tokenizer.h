@@ -30,6 +30,9 @@ class TemplateTokenizer : public Tokenizer {
   Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens, Cut cut) final;
   Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans, Cut cut) final;
   bool finds_spans(u32) const override { return false; }
+  Encoded encode_fixed(std::string_view text, std::span<const FixedToken> fixed, u32* out, u32 max_tokens,
+                       Cut cut) final;
+  bool encodes_fixed() const override { return false; }
   u32 n_special(bool pair) const final;
   u32 n_leading() const final { return static_cast<u32>(around_.special.single_head.size()); }
   u32 second_type_id() const final { return around_.special.second_type_id; }
@@ -60,12 +63,16 @@ class TemplateTokenizer : public Tokenizer {
   virtual void run(std::string_view text, Ids& ids) = 0;
   // The same, and appends their spans. Only if finds_spans().
   virtual void run_spans(std::string_view, Ids&, std::vector<TokenSpan>&) {}
+  // The ids of a part of a text in which no special token is looked for. first: nothing is in front of it. Only if
+  // encodes_fixed().
+  virtual void run_part(std::string_view, bool /*first*/, Ids&) {}
 
  private:
   Encoded encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans, Cut cut);
   struct Lengths {
     u32 first, second;
   };
+  static void settle(Ids& ids);
   // Their ids to out and to second_, of each as many as `room` holds; how many each has.
   Lengths count_pair(std::string_view first, std::string_view second, u32* out, u32 room, Cut cut);
   // most: that are counted, unless the last ones are kept.

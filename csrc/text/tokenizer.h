@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,13 @@ enum class Cut : u8 {
 std::optional<Cut> cut_named(std::string_view name);
 std::string_view name_of(Cut cut);
 
+// A special token in front of the byte `at` of a text, which takes the white space beside it.
+struct FixedToken {
+  std::size_t at;
+  u32 id;
+  bool lstrip, rstrip;
+};
+
 // Ids that a byte of text gives at most, unless a normalizer makes much of little.
 inline constexpr u32 kUsualIdsPerByte = 4;
 
@@ -66,6 +74,12 @@ class Tokenizer {
                                Cut cut = Cut::kCounted) = 0;
   // Whether it can, where this id never continues a word.
   virtual bool finds_spans(u32 unknown_id) const = 0;
+
+  // A text with special tokens at known places, ascending, and none around it: special tokens that are spelled in the
+  // text are not found. Only if encodes_fixed().
+  virtual Encoded encode_fixed(std::string_view text, std::span<const FixedToken> fixed, u32* out, u32 max_tokens,
+                               Cut cut = Cut::kCounted) = 0;
+  virtual bool encodes_fixed() const = 0;
 
   virtual u32 n_special(bool pair) const = 0;     // special tokens that are added to every text or pair
   virtual u32 n_leading() const = 0;              // those of them in front of a text

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastqps._core import TASKS, TaskTraits
 from fastqps.errors import ModelError
+from fastqps.models.chat.card import ChatCard, frozen
 from fastqps.models.files.config_values import Activation
 from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.models.scores.template import TextTemplate, filled
@@ -90,6 +91,7 @@ class ModelCard:
     default_prompt: str = ""  # the name of the one that stands there where a request names none; "": none
     templates: tuple[TextTemplate, ...] = ()  # by prompt; (): inputs are tokenized as they come, behind their prompt
     roles: tuple[InputRole, ...] = ()  # of a model with a vector for each token; the first: of no prompt's name
+    chat: ChatCard | None = None  # of a generator: the checkpoint's chat template; None: it takes no chats
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property
@@ -161,19 +163,13 @@ class ModelCard:
     @staticmethod
     def from_json(text: str) -> ModelCard:
         """The card that ``to_json`` wrote."""
-        fields: dict[str, Any] = {key: _frozen(value) for key, value in json.loads(text).items()}
+        fields: dict[str, Any] = {key: frozen(value) for key, value in json.loads(text).items()}
         options = fields["logit_options"]
         roles = tuple(InputRole(**role) for role in fields["roles"])
         templates = tuple(TextTemplate(**template) for template in fields["templates"])
+        chat = fields["chat"] and ChatCard.of(fields["chat"])
         more = {"logit_options": options and LogitOptions(**options), "roles": roles, "templates": templates}
-        return ModelCard(**{**fields, **more})
-
-
-def _frozen(value: Any) -> Any:
-    """JSON has no tuples."""
-    if isinstance(value, dict):
-        return {key: _frozen(one) for key, one in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+        return ModelCard(**{**fields, **more, "chat": chat})
 
 
 def shorter(limit: int, own: int, whose: str = "the model takes") -> tuple[str, ...]:

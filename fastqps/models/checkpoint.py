@@ -12,6 +12,7 @@ from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
 from fastqps.models.card import ModelCard
+from fastqps.models.chat.reading import has_chat_template
 from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig
@@ -32,7 +33,6 @@ from fastqps.models.tokenizers.files import (
     tokenizer_source,
     without_tokenizer,
 )
-from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
 from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
 
@@ -182,7 +182,7 @@ class Checkpoint:
                 "the class that tokenizer_config.json names, does not"
             )
         built_anew = not has_file(self.root / "modules.json") and (self.task == "embed" or self.cross_encoder)
-        if built_anew and (place := self._chat_template()):
+        if built_anew and (place := has_chat_template(self.encoder)):
             raise ModelError(
                 f"{self.root}: {place} has a chat template and there is no modules.json: sentence-transformers renders "
                 "every input through the template, which is not supported; delete the template to serve plain texts"
@@ -192,12 +192,6 @@ class Checkpoint:
         """That of tokenizer.json, or the one that its class puts in the place."""
         parts = json.loads(self.tokenizer_files.parts or "{}")
         return (self.optional_json("tokenizer.json") | parts).get("normalizer")
-
-    def _chat_template(self) -> str:
-        """The file in which the tokenizer's chat template lies; "" where it has none."""
-        if has_file(self.encoder / CHAT_TEMPLATE):
-            return CHAT_TEMPLATE
-        return TOKENIZER_CONFIG if self.optional_json(TOKENIZER_CONFIG).get("chat_template") is not None else ""
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""

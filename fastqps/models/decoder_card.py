@@ -9,6 +9,8 @@ from typing import Any
 from fastqps._core import Detokenizer
 from fastqps.errors import ModelError
 from fastqps.models.card import LimitError, ModelCard, shorter
+from fastqps.models.chat.card import ChatCard
+from fastqps.models.chat.reading import read_chat
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.counts import check_counts
 from fastqps.models.files.generation_keys import (
@@ -58,6 +60,7 @@ def decoder_card(
     asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
     if max_output_tokens is None:
         max_output_tokens = _output_limit(context - len(prefix), asked)
+    chat, chat_warnings = _chat(checkpoint)
     limit = _input_limit(checkpoint, asked, context, len(prefix), max_output_tokens)
     room = context - len(prefix) - max_output_tokens
     return ModelCard(
@@ -75,15 +78,23 @@ def decoder_card(
         eos_ids=eos_ids,
         prefix_ids=prefix,
         logit_options=logit_options,
+        chat=chat,
         warnings=(
             *shorter(limit, room, "the model's context has room for"),
             *checkpoint.warnings,
             *generation_warnings(generation),
             *(() if eos_ids else (_ENDLESS,)),
+            *chat_warnings,
             *_eos_warnings(eos_ids, checkpoint.named_token("eos"), config.vocab),
         ),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
+
+
+def _chat(checkpoint: Checkpoint) -> tuple[ChatCard | None, tuple[str, ...]]:
+    """The chat template, and warnings about it. Without a tokenizer.json there is nothing to render it for."""
+    path, files = checkpoint.tokenizer(), checkpoint.tokenizer_files
+    return read_chat(checkpoint.encoder, tokenizer_source(path, files.parts), files.names) if path else (None, ())
 
 
 def decoder_version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import static_models
 import torch
-from checkpoints import FAMILIES, FEW_TASKS, TASKS, write_checkpoint
+from checkpoints import FAMILIES, FEW_TASKS, TASKS, VOCAB, write_checkpoint
 from decoders import DECODERS, write_decoder
-from model_runs import run
+from model_runs import random_items, run
 from nightly import nightly, nightly_but
 from sentence_files import write, write_modules
 from sparse_encoders import SPARSE_FAMILIES, write_sparse_encoder
@@ -38,7 +38,9 @@ HOW: dict[str, dict[str, Any]] = {
     "int8, bfloat16": {"dtype": "bfloat16", "quantization": "int8"},
     "static": {},
 }
-EACH_HOW = ["float32", pytest.param("bfloat16", marks=BF16), "int8", pytest.param("int8, bfloat16", marks=BF16)]
+LOWER = [pytest.param("bfloat16", marks=BF16), "int8", pytest.param("int8, bfloat16", marks=BF16)]
+EACH_HOW = ["float32", *LOWER]
+REQUESTS = 10_000
 ITEMS = [[7], [5, 6], list(range(3, 20)), [9, 8, 7, 6, 5], [7] * 33, [30]]
 DRAWN: list[dict[str, Any]] = [
     {},
@@ -117,6 +119,48 @@ def test_sparse_encoders(tmp_path: Path, family: str, how: str) -> None:
 def test_decoders(tmp_path: Path, kind: str, width: int, how: str) -> None:
     write_decoder(tmp_path, kind, spread=0.05, **sizes(kind, width, 3))
     assert differing_prompts(tmp_path, how) == []
+
+
+def companies(rng: np.random.Generator) -> list[list[int]]:
+    """The numbers of all ``REQUESTS`` in an order of its own, in parts of up to 64."""
+    order, parts = rng.permutation(REQUESTS).tolist(), []
+    while order:
+        n = int(rng.integers(1, 65))
+        parts.append(order[:n])
+        order = order[n:]
+    return parts
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", LOWER)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ten_thousand_requests_of_an_encoder(tmp_path: Path, family: str, how: str) -> None:
+    write_encoder(tmp_path, family, "embed", 96, 2)
+    runner, rng = make_runner("cpu", load_card(str(tmp_path)), 64, 64 * 12, **HOW[how]), np.random.default_rng(0)
+    items = random_items(rng, REQUESTS, 12)
+    alone = np.concatenate([run(runner, [item]) for item in items])
+    for _ in range(2):  # a request that runs again does so in other company
+        for part in companies(rng):
+            assert np.array_equal(run(runner, [items[i] for i in part]), alone[part])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", LOWER)
+@pytest.mark.parametrize("kind", sorted(DECODES & DECODERS.keys()))
+def test_ten_thousand_requests_of_a_decoder(tmp_path: Path, kind: str, how: str) -> None:
+    write_decoder(tmp_path, kind, spread=0.05, vocab_size=VOCAB, **sizes(kind, 96, 2))
+    engine, rng = Engine(str(tmp_path), **HOW[how], max_input_tokens=12, max_output_tokens=4), np.random.default_rng(0)
+    prompts = [ids for ids, _ in random_items(rng, REQUESTS, 12)]
+
+    def answers(part: Sequence[int]) -> list[Any]:
+        asked: dict[str, Any] = {"max_tokens": 4, "ignore_eos": True, "logprobs": True, "temperature": 0.7, "seed": 4}
+        return [(each.token_ids, each.logprobs) for each in engine.generate([prompts[i] for i in part], **asked)]
+
+    alone = [answers([i])[0] for i in range(REQUESTS)]
+    for _ in range(2):
+        for part in companies(rng):
+            assert answers(part) == [alone[i] for i in part]
+    engine.close()
 
 
 @pytest.mark.parametrize("activation", HEAD_FUNCTIONS)

@@ -88,6 +88,7 @@ def test_rules_name_every_key_of_transformers(kind: str, generation_config: bool
 
 
 LLAMA_ROPE = {"rope_parameters": LLAMA3_SHAPE, "original_max_position_embeddings": 16}
+LLAMA_TOP = {"original_max_position_embeddings": 64, "rope_theta": 500.0}
 READ_WITH: dict[str, list[dict[str, Any]]] = {
     # beside what a checkpoint of the family has anyway: what makes its rarer keys be read
     "bert": [{}, {"id2label": None, "num_labels": 2}],
@@ -96,6 +97,13 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
     "mistral": [LLAMA_ROPE],
+    "ministral": [LLAMA_ROPE],
+    "phi3": [{"rope_parameters": None, "partial_rotary_factor": 1.0} | LLAMA_TOP],
+    "smollm3": [
+        LLAMA_ROPE,
+        {"no_rope_layers": None, "rope_parameters": None},
+        {"use_sliding_window": True, "sliding_window": 64, "layer_types": None},
+    ],
     "gemma3_text": [
         {"layer_types": None, "rope_parameters": None, "sliding_window_pattern": 2, "rope_local_base_freq": 1e4}
     ],

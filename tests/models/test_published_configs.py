@@ -63,14 +63,19 @@ def shrink(config: Config) -> Config:
     if "layer_types" in config:
         small["layer_types"] = config["layer_types"][-2:]
     for key in ("bos", "cls", "eos", "pad", "sep"):
-        if (config.get(f"{key}_token_id") or 0) >= VOCAB:
+        if isinstance(id := config.get(f"{key}_token_id"), int) and id >= VOCAB:
             small[f"{key}_token_id"] = 3
     return _shorter_context(small)
 
 
 def _shorter_context(config: Config) -> Config:
-    key, by = "original_max_position_embeddings", 512
+    """And factors of fewer waves: half as many as are turned of a head. No text of longrope may be longer."""
     scaling = config.get("rope_scaling")
+    key, by = "original_max_position_embeddings", 64 if config["model_type"] == "phi3" else 512
+    waves = int(WIDTH // HEADS * config.get("partial_rotary_factor", 1)) // 2
+    if isinstance(scaling, dict):
+        scaling = {name: each[:waves] if isinstance(each, list) else each for name, each in scaling.items()}
+        config["rope_scaling"] = scaling
     if isinstance(scaling, dict) and key in scaling:
         config["rope_scaling"] = scaling | {key: scaling[key] // by}
     return config | {key: config[key] // by} if key in config else config

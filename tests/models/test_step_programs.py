@@ -11,9 +11,10 @@ from checkpoints import write_checkpoint
 from decoders import write_decoder
 from model_runs import random_items, run
 
-from fastqps._core import ITEMS, TOKENS, Program
+from fastqps._core import ITEMS, TOKENS, Program, trim_memory
 from fastqps.architectures.packed import PackedModel
-from fastqps.devices.cpu.transformer import say_torch_calls
+from fastqps.devices.cpu.transformer import make_decoder, say_torch_calls
+from fastqps.devices.place import Place
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
@@ -46,6 +47,23 @@ class Counted(Arena):
 def runner(folder: Path, layers: int, arena: Arena) -> EncoderRunner:
     write_checkpoint(folder, "bert", num_hidden_layers=layers)
     return EncoderRunner(PackedModel(load_card(str(folder)), CpuEncoderOps(FLOAT32)), 8, 256, arena)
+
+
+def anonymous_bytes() -> int:
+    """The memory of this process that is no file's."""
+    fields = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    return int(fields["Anonymous"].split()[0]) << 10
+
+
+def test_a_loaded_model_leaves_no_memory_unused(tmp_path: Path) -> None:
+    """Its weights were float32 for a while: malloc would keep that memory."""
+    sizes = {"hidden_size": 512, "intermediate_size": 2048, "num_attention_heads": 8, "num_key_value_heads": 8}
+    weights = write_decoder(tmp_path, num_hidden_layers=6, **sizes).num_parameters() * 2
+    card = load_card(str(tmp_path), 16, max_output_tokens=4)
+    kept = make_decoder(card, 2, 16, Place("cpu", dtype="bfloat16"))
+    loaded = anonymous_bytes()
+    trim_memory()
+    assert kept and loaded - anonymous_bytes() < weights // 20
 
 
 def test_layers_share_memory_and_so_do_the_steps_of_a_lane(tmp_path: Path) -> None:

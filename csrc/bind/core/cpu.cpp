@@ -1,4 +1,6 @@
 // What the CPU's kernels compute outside of a program, and weights that are packed for it.
+#include <malloc.h>
+
 #include <string>
 
 #include "bind/core/program.h"
@@ -70,6 +72,9 @@ void register_products(py::module_& m) {
 void register_cpu(py::module_& m) {
   m.def("set_team_cores", &step::Team::set_cores, "cores"_a,
         "How many cores the threads of programs can use: they sleep at once where there are more threads.");
+  m.def(
+      "trim_memory", [] { malloc_trim(0); }, py::call_guard<py::gil_scoped_release>(),
+      "Gives free memory back to the system, which malloc keeps where larger blocks have been.");
   m.def("has_openmp", &step::has_openmp,
         "Whether torch has loaded an OpenMP runtime, whose threads kernels can borrow.");
   m.def(

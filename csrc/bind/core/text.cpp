@@ -8,6 +8,8 @@
 #include <variant>
 
 #include "bind/bind.h"
+#include "contract/json_fields.h"
+#include "text/chat_template.h"
 #include "text/load/detokenizer.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer.h"
@@ -111,6 +113,26 @@ class NativeTokenizer {
     return {to_list(ids_.data(), done.n_tokens), done.n_total, std::move(found)};
   }
 
+  using Fixed = std::tuple<std::size_t, u32, bool, bool>;
+  std::pair<Ids, u32> encode_fixed(const py::bytes& text, const std::vector<Fixed>& tokens,
+                                   std::optional<u32> max_tokens, const std::string& name) {
+    const std::optional<text::Cut> cut = text::cut_named(name);
+    if (!cut || !tokenizer_->encodes_fixed())
+      throw py::value_error("the tokenizer has no fixed tokens, or no such cut");
+    const std::string_view bytes = text;
+    std::vector<text::FixedToken> fixed;
+    for (const auto& [at, id, lstrip, rstrip] : tokens) {
+      if (at > bytes.size() || (!fixed.empty() && at < fixed.back().at)) throw py::index_error("tokens");
+      fixed.push_back({at, id, lstrip, rstrip});
+    }
+    const std::lock_guard lock(mutex_);
+    const auto run = [&](u32 room, text::Cut how) {
+      return tokenizer_->encode_fixed(bytes, fixed, ids_.data(), room, how);
+    };
+    const text::Encoded done = with_room(bytes.size() + fixed.size(), false, max_tokens, *cut, run);
+    return {to_list(ids_.data(), done.n_tokens), done.n_total};
+  }
+
   const text::Tokenizer& of() const { return *tokenizer_; }
 
  private:
@@ -207,6 +229,49 @@ std::unique_ptr<text::StopStrings> make_stops(const std::vector<std::string>& st
   return stops;
 }
 
+using Messages = std::vector<std::pair<std::string, std::string>>;
+
+// The value's place in `names`.
+u8 place_of(std::string_view value, std::span<const std::string_view> names) {
+  const auto found = std::ranges::find(names, value);
+  if (value.empty() || found == names.end()) throw py::value_error("no such role or mode: " + std::string(value));
+  return u8(found - names.begin());
+}
+
+std::vector<u32> chat_keys(const std::vector<std::string>& roles, const std::string& mode, u32 variant) {
+  std::vector<ChatMessage> messages;
+  for (const std::string& role : roles) messages.push_back({ChatRole(place_of(role, kChatRoles)), {}});
+  if (messages.empty()) throw py::value_error("roles: none");
+  std::vector<u32> keys;
+  text::chat_keys({messages, ChatMode(place_of(mode, kChatModes)), {}}, variant, keys);
+  return keys;
+}
+
+std::unique_ptr<text::ChatTemplate> make_chat(const std::string& table) {
+  ChatTable read;
+  if (const std::string wrong = json::parse(table, read); !wrong.empty()) throw py::value_error(wrong);
+  return std::make_unique<text::ChatTemplate>(std::move(read));
+}
+
+// (text, tokens); nothing: it is not in the table. Raises ValueError where the template refuses it.
+std::optional<std::pair<py::bytes, std::vector<NativeTokenizer::Fixed>>> render_chat(const text::ChatTemplate& self,
+                                                                                     const Messages& given,
+                                                                                     const std::string& mode,
+                                                                                     const std::string& variables) {
+  std::vector<ChatMessage> messages;
+  for (const auto& [role, content] : given) messages.push_back({ChatRole(place_of(role, kChatRoles)), content});
+  if (messages.empty()) throw py::value_error("messages: none");
+  text::RenderedChat out;
+  std::string_view why;
+  using Outcome = text::ChatTemplate::Outcome;
+  const Outcome outcome = self.render({messages, ChatMode(place_of(mode, kChatModes)), variables}, out, &why);
+  if (outcome == Outcome::kRefused) throw py::value_error(std::string(why));
+  if (outcome == Outcome::kNotInTable) return std::nullopt;
+  std::vector<NativeTokenizer::Fixed> tokens;
+  for (const auto& [at, id, lstrip, rstrip] : out.tokens) tokens.emplace_back(at, id, lstrip, rstrip);
+  return std::pair{py::bytes(out.text), std::move(tokens)};
+}
+
 std::optional<std::pair<u32, u32>> file_truncation(const NativeTokenizer& self) {
   const auto truncation = self.of().file_truncation();
   if (!truncation) return std::nullopt;
@@ -231,6 +296,10 @@ void register_text(py::module_& m) {
       .def("encode_items", &NativeTokenizer::encode_items, "items"_a, "max_tokens"_a = py::none(), "cut"_a = "counted",
            "For each str or pair of str: (ids, ids that the whole has, ids with type id 0). cut: counted, or longest, "
            "or first, which do not count what is beyond max_tokens.")
+      .def("encode_fixed", &NativeTokenizer::encode_fixed, "text"_a, "tokens"_a, "max_tokens"_a = py::none(),
+           "cut"_a = "counted",
+           "(ids, ids that the whole has) of a text in UTF-8 with special tokens at known places: (in front of this "
+           "byte, id, takes the white space before, behind). Those that are spelled in the text are not found.")
       .def("encode_spans", &NativeTokenizer::encode_spans, "text"_a, "max_tokens"_a = py::none(),
            "(ids, ids that the whole has, for each id (start, end, continues a word) or None), if finds_spans().")
       .def(
@@ -243,6 +312,13 @@ void register_text(py::module_& m) {
       .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
       .def_property_readonly("file_truncation", &file_truncation,
                              "What the file asks for: (max_tokens, stride), or None.");
+
+  m.def("chat_keys", &chat_keys, "roles"_a, "mode"_a, "variant"_a, "The keys of the gaps of a conversation.");
+  py::class_<text::ChatTemplate>(m, "ChatTemplate", "Renders conversations by the table of a chat template.")
+      .def(py::init(&make_chat), "table"_a, "JSON of a ChatTable.")
+      .def("render", &render_chat, "messages"_a, "mode"_a, "variables"_a = "",
+           "(text in UTF-8, its special tokens as encode_fixed() takes them) of messages, pairs of role and content; "
+           "None: they are not in the table. ValueError: the template refuses them. variables: a JSON object, or ''.");
 
   py::class_<DetokenizerStream>(m, "DetokenizerStream")
       .def("append", &DetokenizerStream::append, "ids"_a, "The text that the next ids complete.")

@@ -33,7 +33,15 @@ void repair(std::string_view text, std::string& out) {
 
 }  // namespace
 
-void WordTokenizer::run(std::string_view text, Ids& ids) {
+void WordTokenizer::run(std::string_view text, Ids& ids) { run_from(text, /*first=*/true, ids); }
+
+void WordTokenizer::run_part(std::string_view text, bool first, Ids& ids) {
+  plain_ = true;
+  run_from(text, first, ids);
+  plain_ = false;
+}
+
+void WordTokenizer::run_from(std::string_view text, bool first, Ids& ids) {
   const bool ascii = is_ascii(text);
   if (!ascii && !valid_utf8(text)) {
     repair(text, repaired_);
@@ -41,7 +49,7 @@ void WordTokenizer::run(std::string_view text, Ids& ids) {
   }
   const char* const begin = text.data();
   find_tokens(raw_, text, ids,
-              [&](std::string_view between) { run_between(between, /*first=*/between.data() == begin, ascii, ids); });
+              [&](std::string_view between) { run_between(between, first && between.data() == begin, ascii, ids); });
   let_go(repaired_);
 }
 

@@ -35,7 +35,7 @@ class WordTokenizer : public TemplateTokenizer {
 
   // Puts the tokens' ids, and hands out the text before, between and after them.
   template <class Between>
-  static void find_tokens(const AddedTokens& tokens, std::string_view text, Ids& ids, Between between);
+  void find_tokens(const AddedTokens& tokens, std::string_view text, Ids& ids, Between between) const;
   template <WordRule kRule>
   void run_words(std::string_view text, Ids& ids);
 
@@ -44,17 +44,21 @@ class WordTokenizer : public TemplateTokenizer {
  private:
   static constexpr u32 kLookahead = 32;
 
+  bool encodes_fixed() const final { return true; }
   void run(std::string_view text, Ids& ids) final;
+  void run_part(std::string_view text, bool first, Ids& ids) final;
+  void run_from(std::string_view text, bool first, Ids& ids);
   void put_words(const Word* words, u32 n, const u8* end, Ids& ids);
   void put_word(Word word, WordKey key, Ids& ids);
 
   const AddedTokens& raw_;
   WordCache cache_;
   std::string repaired_;  // text that is not as it came
+  bool plain_ = false;    // special tokens that are spelled in the text are ordinary text
 };
 
 template <class Between>
-void WordTokenizer::find_tokens(const AddedTokens& tokens, std::string_view text, Ids& ids, Between between) {
+void WordTokenizer::find_tokens(const AddedTokens& tokens, std::string_view text, Ids& ids, Between between) const {
   std::size_t done = 0;
   for (std::size_t pos = tokens.next(text, 0); pos < text.size() && !ids.enough(); pos = tokens.next(text, pos)) {
     const auto found = tokens.at(text, pos);
@@ -62,7 +66,7 @@ void WordTokenizer::find_tokens(const AddedTokens& tokens, std::string_view text
       ++pos;
       continue;
     }
-    if (!found->rejected) {
+    if (!found->rejected && !(plain_ && found->special)) {
       const std::size_t begin = found->lstrip ? std::max(done, tokens.spaces_before(text, pos)) : pos;
       if (begin > done) between(text.substr(done, begin - done));
       ids.put(found->id);

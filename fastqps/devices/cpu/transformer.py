@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 
-from fastqps._core import set_team_cores
+from fastqps._core import set_team_cores, trim_memory
 from fastqps.architectures.packed import PackedModel
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
@@ -14,12 +17,15 @@ from fastqps.models.card import ModelCard
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.ops.cpu.matrix import multiplies
+from fastqps.ops.cpu.ops import CpuOps
 from fastqps.ops.cpu.tape import Tape
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 from fastqps.terminal import say
 
+_Ops = TypeVar("_Ops", bound=CpuOps)
+_Runner = TypeVar("_Runner")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -56,25 +62,22 @@ def _set_threads(place: Place) -> None:
 
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
-    _set_threads(place)
-    dtype = choose_dtype(place.dtype)
-    precision = choose_precision(place)
-    ops = CpuEncoderOps(dtype, precision)
-    runner = EncoderRunner(PackedModel(card, ops), max_items, max_tokens)
-    precision.conclude()
-    say_torch_calls(ops.tape)
-    return runner
+    return _load(place, CpuEncoderOps, lambda ops: EncoderRunner(PackedModel(card, ops), max_items, max_tokens))
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> DecoderRunner:
     """Loads a generator in this process and sets torch's number of threads (0: leaves it)."""
+    return _load(place, CpuDecodeOps, lambda ops: DecoderRunner.load(card, ops, slots, max_tokens))
+
+
+def _load(place: Place, make_ops: Callable[[torch.dtype, Precision], _Ops], load: Callable[[_Ops], _Runner]) -> _Runner:
     _set_threads(place)
-    dtype = choose_dtype(place.dtype)
     precision = choose_precision(place)
-    ops = CpuDecodeOps(dtype, precision)
-    runner = DecoderRunner.load(card, ops, slots, max_tokens)
+    ops = make_ops(choose_dtype(place.dtype), precision)
+    runner = load(ops)
     precision.conclude()
     say_torch_calls(ops.tape)
+    trim_memory()  # of weights as they were before they were packed: up to a third of what is kept
     return runner
 
 

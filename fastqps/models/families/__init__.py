@@ -23,9 +23,11 @@ from fastqps.models.families import (
     new,
     nomic_bert,
     opt,
+    phi3,
     qwen2,
     qwen3,
     roberta,
+    smollm3,
     t5,
 )
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
@@ -51,8 +53,11 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "gemma3_text": gemma3_text.FAMILY,
     "llama": llama.FAMILY,
     "mistral": mistral.FAMILY,
+    "ministral": mistral.FAMILY,
     "qwen2": qwen2.FAMILY,
     "qwen3": qwen3.FAMILY,
+    "smollm3": smollm3.FAMILY,
+    "phi3": phi3.FAMILY,
     "gpt2": gpt2.FAMILY,
     "opt": opt.FAMILY,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -120,6 +121,13 @@ def read_sizes(config: Mapping[str, Any]) -> dict[str, Any]:
         "ropes": (None,) * layers,
         "windows": (0,) * layers,
     }
+
+
+def overlaid(
+    config: Mapping[str, Any], *, over: Mapping[str, Any] | None = None, under: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """``config`` with the values ``over`` before its own, and ``under`` where it has none."""
+    return ChainMap(dict(over or {}), config, dict(under or {}))  # type: ignore[arg-type]
 
 
 def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:

@@ -32,13 +32,15 @@ _PARTS_BYTES_MAX = 96 * 1024  # a card holds them, and has 256 KiB
 @dataclass(frozen=True)
 class TokenizerFiles:
     """``parts``: JSON of the parts that replace those of tokenizer.json, "" for none. ``ids`` of special tokens by
-    name, of those that the files name. ``token_types``: the model gets them. ``input_limit``: special tokens included.
+    name, of those that the files name. ``names``: their texts, with those that the class has.
+    ``token_types``: the model gets them. ``input_limit``: special tokens included.
     ``pads_left``: padding stands in front of a text, as do tokens by which a query is expanded.
     ``cuts_left``: an input that is too long keeps its end.
     """
 
     parts: str = ""
     ids: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     unknown_id: int = -1  # of the token for unknown words, which the class may name; -1: none
     mask_id: int = -1  # of the mask token, else of the one at the end of texts; -1: none
     token_types: bool = False
@@ -147,6 +149,7 @@ def _read(
     return TokenizerFiles(
         _encoded(parts),
         {name: i for name, i in ids.items() if i is not None},
+        {name: text for name, each in tokens.named.items() if (text := text_of(each)) is not None},
         -1 if unknown is None else unknown,
         next((i for i in mask if i is not None), -1),
         "token_type_ids" in names,

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.files.regular import open_regular
 from fastqps.models.tokenizers.beginnings import beginning_decides, cut_at_space
+from fastqps.models.tokenizers.fixed_tokens import Fixed, FixedPackage
 from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan, begun
 from fastqps.models.tokenizers.vocabulary import content_of, failures, load_package
 
@@ -160,6 +161,17 @@ class Tokenizer:
             return self._untruncated.encode_batch(items, limit)
         return [self._beginning(item, limit, cut) or self._untruncated.encode(item, limit, cut) for item in items]
 
+    def encode_fixed(
+        self, text: bytes, tokens: Sequence[Fixed], max_tokens: int | None = None, cut: Cut = "counted"
+    ) -> Encoded:
+        """A text with special tokens at known places, and none around it. None that is spelled in it is looked for."""
+        if self._native:
+            ids, n_total = self._native.encode_fixed(text, list(tokens), max_tokens, cut)
+            return Encoded(ids, n_total, len(ids))
+        ids = self._fixed.encode(text, tokens)
+        kept = ids[len(ids) - min(max_tokens or len(ids), len(ids)) :] if self._cuts_left else ids[:max_tokens]
+        return Encoded(kept, len(ids), len(kept))
+
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         if self.detokenizer and skip_special_tokens:
             return self.detokenizer.decode(ids)
@@ -191,6 +203,14 @@ class Tokenizer:
     @cached_property
     def _beginning_decides(self) -> bool:
         return beginning_decides(json.loads(content_of(self.source)))
+
+    @cached_property
+    def _fixed(self) -> FixedPackage:
+        return FixedPackage(self.source)
+
+    @property
+    def _cuts_left(self) -> bool:
+        return (load_package(self.source).truncation or {}).get("direction") == "left"
 
     def _file_truncation(self) -> int | None:
         if self._native:

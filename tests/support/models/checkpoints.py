@@ -56,6 +56,9 @@ _CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         {**_SIZES, **_DECODES, "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
     ),
     "mistral": ("MistralConfig", {**_SIZES, **_DECODES, "num_key_value_heads": 1, "sliding_window": 12}),
+    "ministral": ("MinistralConfig", {**_SIZES, **_DECODES, "head_dim": 16, "sliding_window": 12}),
+    "smollm3": ("SmolLM3Config", {**_SIZES, **_DECODES, "no_rope_layer_interval": 2}),
+    "phi3": ("Phi3Config", {**_SIZES, **_DECODES, "sliding_window": 12}),
     "llama": ("LlamaConfig", {**_SIZES, **_DECODES, "attention_bias": True, "mlp_bias": True}),
     "gemma3_text": (
         "Gemma3TextConfig",

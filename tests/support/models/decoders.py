@@ -20,6 +20,7 @@ _LLAMA3 = {
     "original_max_position_embeddings": 16,
 }
 _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 1000.0}
+_LONG = {"short_factor": [1.0 + i / 8 for i in range(12)], "long_factor": [4.0] * 12}
 _SLIDES = {
     "use_sliding_window": True,
     "sliding_window": 9,
@@ -55,6 +56,18 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral-window": ("mistral", _heads(32, 4, 2, head_dim=16, sliding_window=7)),
     "qwen2-window": ("qwen2", _heads(32, 4, 2, use_sliding_window=True, sliding_window=11, max_window_layers=1)),
     "qwen3-window": ("qwen3", _heads(32, 4, 2, head_dim=16, **_SLIDES)),
+    "ministral": ("ministral", _heads(32, 4, 2, head_dim=16, sliding_window=9, layer_types=_SLIDES["layer_types"])),
+    "smollm3": ("smollm3", _heads(32, 4, 2, no_rope_layer_interval=2)),
+    "smollm3-window": (
+        "smollm3",
+        _heads(32, 4, 2, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=9, attention_bias=True),
+    ),
+    "phi3": ("phi3", _heads(32, 4, 2, sliding_window=20)),
+    "phi3-longrope": (
+        "phi3",
+        _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=64)
+        | {"rope_parameters": {"rope_type": "longrope", "partial_rotary_factor": 0.75} | _LONG},
+    ),
     "gemma3_text": ("gemma3_text", _heads(32, 4, 2, head_dim=16, num_hidden_layers=4, **_GEMMA)),
     "gpt2": ("gpt2", {"n_embd": 32, "n_head": 4, "n_inner": 48}),
     "opt": ("opt", {"hidden_size": 32, "num_attention_heads": 4, "ffn_dim": 48, "activation_function": "gelu"}),

@@ -449,6 +449,65 @@ OPT: Config = {
     "vocab_size": 50272,
     "word_embed_proj_dim": 768,
 }
+GEMMA3_1B = {k: v for k, v in GEMMA3.items() if k not in ("layer_types", "use_bidirectional_attention")} | {
+    **_sizes(1152, 6912, 4, 26, 1),
+    "architectures": ["Gemma3ForCausalLM"],
+    "cache_implementation": "hybrid",
+    "eos_token_id": [1, 106],
+    "max_position_embeddings": 32768,
+    "sliding_window_pattern": 6,
+    "torch_dtype": "bfloat16",
+}
+SMOLLM3: Config = LLAMA | {
+    **_sizes(2048, 11008, 16, 36, 4),
+    "architectures": ["SmolLM3ForCausalLM"],
+    "eos_token_id": 128012,
+    "layer_types": ["full_attention"] * 36,
+    "max_position_embeddings": 65536,
+    "max_window_layers": 28,
+    "model_type": "smollm3",
+    "no_rope_layer_interval": 4,
+    "no_rope_layers": [1, 1, 1, 0] * 9,
+    "pad_token_id": 128004,
+    "pretraining_tp": 2,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 5000000.0,
+    "sliding_window": None,
+    "tie_word_embeddings": True,
+    "use_sliding_window": False,
+    "vocab_size": 128256,
+}
+PHI3: Config = {k: v for k, v in LLAMA.items() if k not in ("mlp_bias", "pretraining_tp")} | {
+    **_sizes(3072, 8192, 32, 32, 32),
+    "architectures": ["Phi3ForCausalLM"],
+    "auto_map": {"AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
+    "embd_pdrop": 0.0,
+    "eos_token_id": 32000,
+    "max_position_embeddings": 4096,
+    "model_type": "phi3",
+    "original_max_position_embeddings": 4096,
+    "pad_token_id": 32000,
+    "resid_pdrop": 0.0,
+    "sliding_window": 2047,
+    "vocab_size": 32064,
+}
+PHI4_MINI = PHI3 | {
+    **_sizes(3072, 8192, 24, 32, 8),
+    "full_attn_mod": 1,
+    "interpolate_factor": 1,
+    "lm_head_bias": False,
+    "max_position_embeddings": 131072,
+    "mlp_bias": False,
+    "partial_rotary_factor": 0.75,
+    "rope_scaling": {
+        "long_factor": [1 + i / 2 for i in range(48)],
+        "short_factor": [1 + i / 8 for i in range(48)],
+        "type": "longrope",
+    },
+    "sliding_window": 262144,
+    "tie_word_embeddings": True,
+    "vocab_size": 200064,
+}
 # What transformers 3 and 4.0 wrote for every model: the defaults of generation and of pruning among them.
 DUMP: Config = {
     "add_cross_attention": False,

@@ -16,6 +16,7 @@ from published_bases import (
     DUMP,
     ELECTRA,
     GEMMA3,
+    GEMMA3_1B,
     GPT2,
     GTE_FOREIGN,
     LLAMA,
@@ -27,12 +28,15 @@ from published_bases import (
     NEW,
     NOMIC,
     OPT,
+    PHI3,
+    PHI4_MINI,
     POOLER,
     QWEN2,
     QWEN3,
     QWEN3_EMBEDDING,
     ROBERTA,
     SMOLLM2,
+    SMOLLM3,
     T5,
     XLMR,
     Published,
@@ -174,6 +178,32 @@ GENERATORS = (
         LLAMA32 | {"rope_scaling": {k: v for k, v in LLAMA3_ROPE.items() if not k.startswith("orig")}},
     ),
     Published("linear positions by their old name", LLAMA | {"rope_scaling": {"type": "linear", "factor": 4.0}}),
+    Published("google/gemma-3-1b-it", GEMMA3_1B),
+    Published(
+        "google/gemma-3-270m",
+        GEMMA3 | {"architectures": ["Gemma3ForCausalLM"], "use_bidirectional_attention": False},
+    ),
+    Published("HuggingFaceTB/SmolLM3-3B", SMOLLM3),
+    Published("microsoft/Phi-3-mini-4k-instruct", PHI3, warned="auto_map"),
+    Published("microsoft/Phi-4-mini-instruct", PHI4_MINI, warned="auto_map"),
+    Published(
+        "positions of Phi-3-mini-128k-instruct by their old name",
+        PHI3
+        | {"max_position_embeddings": 131072, "sliding_window": 262144}
+        | {"rope_scaling": PHI4_MINI["rope_scaling"] | {"type": "su", "original_max_position_embeddings": 4096}},
+        warned="auto_map",
+    ),
+    Published("mistralai/Mistral-7B-v0.1", MISTRAL),
+    Published(
+        "mistralai/Ministral-8B-Instruct-2410",
+        MISTRAL
+        | {"head_dim": 128, "num_hidden_layers": 36, "rope_theta": 100000000.0, "sliding_window": 32768}
+        | {"vocab_size": 131072},
+    ),
+    Published(
+        "Qwen3 over yarn's positions",
+        QWEN3 | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}},
+    ),
     Published("openai-community/gpt2", GPT2),
     Published("facebook/opt-125m", OPT),
     Published(

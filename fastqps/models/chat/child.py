@@ -1,0 +1,73 @@
+"""``python -m fastqps.models.chat.child``: derives the table of a template within limits of time and memory.
+
+It reads JSON from its standard input, ``{"template", "names", "tokens"}``, and writes ``{"table", "why"}``. Tokens are
+the special ones: ``[text, id, takes white space before, behind]``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import resource
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fastqps.models.chat.conversation import ChatError
+from fastqps.models.chat.derive import NoTableError, derive
+from fastqps.models.chat.table import ChatTable, Part
+from fastqps.models.chat.template import ChatTemplate
+
+CPU_S = 10
+ADDRESS_SPACE_BYTES = 1 << 30
+_TIME = re.compile("\ufdd0(.*?)\ufdd1", re.DOTALL)  # noncharacters, which no format has
+
+
+def main() -> None:
+    """Serves one template."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    asked = json.load(sys.stdin)
+    tokens = {text: Part("token", text, *numbers) for text, *numbers in asked["tokens"]}
+    json.dump(_answer(asked["template"], asked["names"], tokens), sys.stdout)
+
+
+def _answer(source: str, names: Mapping[str, str], tokens: Mapping[str, Part]) -> dict[str, Any]:
+    try:
+        template = ChatTemplate(source, names, lambda form: f"\ufdd0{form}\ufdd1")
+    except ChatError as error:
+        return {"refused": str(error)}
+    try:
+        return {"table": dataclasses.asdict(with_tokens(derive(template), tokens))}
+    except NoTableError as why:
+        return {"table": None, "why": str(why)}
+
+
+def with_tokens(table: ChatTable, tokens: Mapping[str, Part]) -> ChatTable:
+    """The table with the special tokens and the times in its texts as parts of their own."""
+    longest_first = sorted(tokens, key=len, reverse=True)
+    pattern = re.compile("(" + "|".join(map(re.escape, longest_first or ["(?!)"])) + ")") if tokens else None
+
+    def split(text: str) -> Iterator[Part]:
+        for i, stretch in enumerate(_TIME.split(text)):
+            if i % 2:
+                yield Part("time", stretch)
+                continue
+            for each in pattern.split(stretch) if pattern else [stretch]:
+                if each:
+                    yield tokens.get(each) or Part("text", each)
+
+    pieces = tuple(
+        dataclasses.replace(
+            piece,
+            parts=tuple(one for part in piece.parts for one in (split(part.text) if part.kind == "text" else (part,))),
+        )
+        for piece in table.pieces
+    )
+    return dataclasses.replace(table, pieces=pieces)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""The token ids of conversations, in the processes of the slow tokenizers and in an ``Engine``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from fastqps.models.chat.card import ChatCard
+from fastqps.models.chat.conversation import Message, Mode
+from fastqps.models.chat.template import ChatTemplate
+from fastqps.models.tokenizers.fixed_tokens import Fixed
+from fastqps.models.tokenizers.tokenizer import Cut, Encoded, Tokenizer
+from fastqps.models.tokenizers.vocabulary import content_of
+
+_MARKS = range(0x100000, 0x10FFFD)  # private characters
+
+
+class ChatTokens:
+    """Conversations by a model's chat template and tokenizer.
+
+    Special tokens are those that the template puts. In contents none is looked for.
+    """
+
+    def __init__(self, card: ChatCard, tokenizer: Tokenizer) -> None:
+        self._card = card
+        self._tokenizer = tokenizer
+        listed = json.loads(content_of(tokenizer.source)).get("added_tokens") or ()
+        self._special = {each["content"]: each for each in listed if each["special"]}
+        longest_first = sorted(self._special, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+    def encode(
+        self,
+        messages: Sequence[Message],
+        mode: Mode,
+        variables: Mapping[str, Any],
+        max_tokens: int | None = None,
+        cut: Cut = "counted",
+    ) -> Encoded:
+        """The ids, cut at ``max_tokens``. ``ValueError``: the template or the tokenizer refuses the conversation."""
+        rendered = None
+        if self._card.table:
+            given = [(message.role, message.content) for message in messages]
+            rendered = self._card.table.native.render(given, mode, json.dumps(variables))
+        text, tokens = rendered or self._rendered(messages, mode, variables)
+        return self._tokenizer.encode_fixed(text, tokens, max_tokens, cut)
+
+    def encode_json(self, chat: str, max_tokens: int | None = None, cut: Cut = "counted") -> Encoded:
+        """Of a conversation as a front door hands it over."""
+        given = json.loads(chat)
+        messages = [Message(role, content) for role, content in given["messages"]]
+        return self.encode(messages, given["mode"], given["variables"], max_tokens, cut)
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """Renders what is not in the table."""
+        return ChatTemplate(self._card.template, dict(self._card.names))
+
+    def _rendered(
+        self, messages: Sequence[Message], mode: Mode, variables: Mapping[str, Any]
+    ) -> tuple[bytes, list[Fixed]]:
+        """By the template itself. Where a special token could begin in a content, a mark stands for its first
+        character."""
+        marks = _Marks("".join(message.content for message in messages), self._special)
+        marked = [Message(message.role, marks.put(message.content)) for message in messages]
+        text = self.template.render(marked, mode, variables)
+        parts, tokens, done = [b""], [], 0
+        for found in self._pattern.finditer(text):
+            parts.append(marks.taken(text[done : found.start()]).encode(errors="replace"))
+            token = self._special[found[0]]
+            tokens.append((sum(map(len, parts)), token["id"], token["lstrip"], token["rstrip"]))
+            done = found.end()
+        return b"".join(parts) + marks.taken(text[done:]).encode(errors="replace"), tokens
+
+
+class _Marks:
+    """Characters that stand for the first ones of special tokens, and are in none of the contents."""
+
+    def __init__(self, contents: str, special: Mapping[str, Any]) -> None:
+        self._special = special
+        present, firsts = set(contents), sorted({text[0] for text in special})
+        free = (chr(point) for point in _MARKS if chr(point) not in present)
+        self._of = dict(zip(firsts, free, strict=False))
+
+    def put(self, content: str) -> str:
+        characters = list(content)
+        for at in self._beginnings(content):
+            characters[at] = self._of[content[at]]
+        return "".join(characters)
+
+    def taken(self, text: str) -> str:
+        return text.translate({ord(mark): first for first, mark in self._of.items()})
+
+    def _beginnings(self, content: str) -> Iterator[int]:
+        """Where a special token is spelled, or begins at the end of what a template leaves of the content."""
+        end = len(content.rstrip())
+        for text in self._special:
+            at = content.find(text)
+            while at >= 0:
+                yield at
+                at = content.find(text, at + 1)
+            for size in range(1, min(len(text), end + 1)):
+                if content.endswith(text[:size], 0, end):
+                    yield end - size
+                if content.endswith(text[:size]):
+                    yield len(content) - size
