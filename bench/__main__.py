@@ -27,7 +27,6 @@ PARTS = {
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "edge": "an edge in front of a server, next to the server alone",
     "light": "memory, idle CPU, start",
-    "starvation": "all processes on one core",
     "isolation": "classes, tenants and groups beside the load of others",
     "neighbours": "what is kept beside noisy neighbours, against mosec and a grpc.aio echo",
     "knee": "steps of the chosen size, against fixed sizes",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastqps.version import __version__
 
 if TYPE_CHECKING:
+    from fastqps.api.chat import Chat as Chat
     from fastqps.api.prediction import Chunk as Chunk
     from fastqps.api.prediction import Generation as Generation
     from fastqps.api.prediction import Prediction as Prediction
@@ -37,6 +38,7 @@ __all__ = [
     "AsyncClient",
     "CallError",
     "Cancelled",
+    "Chat",
     "Chunk",
     "Client",
     "ConfigError",
@@ -64,6 +66,7 @@ _HOMES = {
     "AsyncClient": "fastqps.client.aio",
     "CallError": "fastqps.errors",
     "Cancelled": "fastqps.errors",
+    "Chat": "fastqps.api.chat",
     "Chunk": "fastqps.api.prediction",
     "Client": "fastqps.client.sync",
     "ConfigError": "fastqps.errors",

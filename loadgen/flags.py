@@ -73,16 +73,6 @@ def integer(lowest: int, highest: int) -> Callable[[str], int]:
     return read
 
 
-def _cpus(text: str) -> list[int]:
-    cpus: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > 4095:
-            raise UsageError(f"{text!r} is no list of CPUs; write for example 1 or 0-3,8")
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus
-
-
 def _speedup(text: str) -> float:
     return units.number(text, "the speed-up", 0, 1e6, above=True)
 
@@ -137,7 +127,6 @@ def parser() -> Parser:
     add("--text-lengths", type=checked(texts.parse), default=texts.parse("lognormal:20,0.5"), metavar="DIST",
         help="their words: fixed:N, uniform:A,B, normal:MEAN,SD, lognormal:MEDIAN,SIGMA")  # fmt: skip
     add("--texts", type=count(10**7), default=1000, metavar="N", help="how many different ones; default 1000")
-    add("--unique", action="store_true", help="a text of its own for each call")
 
     add = flags.add_argument_group("how much").add_argument
     add("--rate", type=checked(units.rate), metavar="R", help="calls per second, the mean; 2.5k and 1M work too")
@@ -153,7 +142,6 @@ def parser() -> Parser:
     add("--connections", type=count(10_000), default=8, metavar="C", help="default 8")
     add("--streams", type=count(100_000), default=1000, metavar="S", help="most calls open on each; default 1000")
     add("--threads", type=count(256), default=1, metavar="T", help="of the generator; default 1")
-    add("--cpus", type=checked(_cpus), metavar="LIST", help="pin the threads, one CPU each")
     add("--connect-timeout", type=duration, default=5_000_000_000)
     add("--grace", type=duration, default=5_000_000_000, help="for calls still open at the end; default 5s")
 

@@ -42,18 +42,12 @@ def _check_load(o: argparse.Namespace) -> None:
         o.connections = min(o.connections, o.closed)  # each has a call
     if o.threads > o.connections:
         raise UsageError(f"--threads {o.threads} needs at least as many --connections; there are {o.connections}")
-    if o.cpus and len(o.cpus) != o.threads:
-        raise UsageError(f"--cpus names {len(o.cpus)} CPUs for {o.threads} threads; give one for each")
 
 
 def _check_payloads(o: argparse.Namespace) -> None:
     sources = [bool(o.payload), o.text_field is not None, o.empty_payload]
     if sum(sources) != 1:
         raise UsageError("what to send? Give one of --payload FILE…, --text-field N and --empty-payload")
-    if o.unique and o.text_field is None:
-        raise UsageError("--unique makes a text for each call; it needs --text-field")
-    if o.unique and o.closed:
-        raise UsageError("--unique needs an open loop: nobody knows how many calls a closed one makes; give --texts N")
     if o.calls and o.closed:
         raise UsageError("--calls needs an open loop: nobody knows how many calls a closed one makes; give --rate R")
 

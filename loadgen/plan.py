@@ -50,7 +50,7 @@ def make(o: argparse.Namespace) -> Plan:
         end_ns = o.warmup + o.duration
         if not o.closed:
             times_ns = o.arrivals.schedule(o.rate, o.duration / 1e9, o.warmup / 1e9, o.seed)
-    messages = _messages(o, len(times_ns))
+    messages = _messages(o)
     return Plan(
         payloads=messages,
         times_ns=times_ns,
@@ -64,11 +64,11 @@ def make(o: argparse.Namespace) -> Plan:
     )
 
 
-def _messages(o: argparse.Namespace, calls: int) -> list[bytes]:
+def _messages(o: argparse.Namespace) -> list[bytes]:
     if o.empty_payload:
         return [b""]
     if o.text_field is not None:
-        return payloads.from_texts(o.text_field, o.text_lengths, calls if o.unique else o.texts, o.seed)
+        return payloads.from_texts(o.text_field, o.text_lengths, o.texts, o.seed)
     return payloads.from_files(o.payload, o.delimited)
 
 

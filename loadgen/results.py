@@ -31,7 +31,7 @@ _TIMES = {
     "failed_time_us": "response_failed",
 }
 MAIN = ("response", "service")
-_THREAD = ("cpu_s", "wall_s", "slept_s", "run_delay_s", "cpu")
+_THREAD = ("cpu_s", "wall_s", "slept_s", "run_delay_s")
 _STREAM_TIMES = {"first_message_us": "first_message", "message_gap_us": "message_gap"}
 
 
@@ -149,7 +149,7 @@ def notes(run: Run) -> list[str]:
     threads = result.threads
     delayed = sum(thread.run_delay_s for thread in threads) / max(1e-9, sum(thread.wall_s for thread in threads))
     if delayed > _DELAYED_MOST:
-        notes.append(f"other programs had the generator's CPU for {delayed:.0%} of the time; give it one (--cpus)")
+        notes.append(f"other programs had the generator's CPU for {delayed:.0%} of the time; give it one (taskset)")
     lost = sum(connection.connects - 1 for connection in result.connections)
     if lost > 0:
         notes.append(f"connections were made again {lost} times")

@@ -24,7 +24,7 @@ _NICE = 10
 _STOP_GRACE_S = 1.0  # for open calls, after Ctrl-C
 _END_S = 60.0  # an engine that has not ended so long after it should have never will
 _KEPT_SAMPLES = 1_000
-_SAME_NAMES = ("connections", "streams", "threads", "cpus", "call")  # of options, and of the engine's arguments
+_SAME_NAMES = ("connections", "streams", "threads", "call")  # of options, and of the engine's arguments
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,6 @@ def measure(
     except ConnectionError as error:
         reason = str(error).removeprefix(f"{o.target[0]}:{o.target[1]}: ")
         raise LoadgenError(f"cannot connect to {target_words(o.target)}: {reason}") from None
-    except OSError as error:
-        raise UsageError(f"--cpus: {error}") from None
     started_s = time.time()
     timeline = Timeline(
         plan.measure_from_ns, plan.measure_until_ns, step_ns(plan.measure_until_ns - plan.measure_from_ns)

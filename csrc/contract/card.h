@@ -32,19 +32,15 @@ struct InputRole {
 };
 
 // The text that is made of an input behind the prompt `name`; empty: of a request that names none. A part is a fixed
-// text and what follows it: "first" or "second", the input's text of that name, or nothing. Without parts such an input
-// is refused.
+// text and what follows it: "first" or "second", the input's text of that name, with " trimmed" without the white space
+// around it, or nothing. Without parts such an input is refused.
 struct TextTemplate {
   using Parts = std::vector<std::pair<std::string, std::string>>;
   std::string name;
   Parts text, pair;
 
   // Replaces `to`.
-  static void fill(const Parts& parts, std::string_view first, std::string_view second, std::string& to) {
-    to.clear();
-    for (const auto& [fixed, slot] : parts)
-      to.append(fixed).append(slot == "first" ? first : slot == "second" ? second : std::string_view());
-  }
+  static void fill(const Parts& parts, std::string_view first, std::string_view second, std::string& to);
 
   static constexpr auto kFields =
       std::tuple{std::pair{"name", &TextTemplate::name}, std::pair{"text", &TextTemplate::text},
@@ -86,6 +82,7 @@ struct ModelCard {
   u32 max_characters = 0;
   std::vector<u32> prefix_ids;
   std::vector<std::string> labels;
+  std::vector<u32> label_ids;
   std::optional<CheckpointOptions> logit_options;
   std::vector<std::pair<std::string, std::string>> prompts;  // name and text
   std::string default_prompt;                                // a name
@@ -93,6 +90,8 @@ struct ModelCard {
   std::vector<InputRole> roles;
   std::optional<ChatCard> chat;
 
+  // Whether documents can be ranked by the score of its first label.
+  bool ranks() const;
   // The text that a request gets which names no prompt.
   std::string_view default_prompt_text() const;
 
@@ -113,6 +112,7 @@ struct ModelCard {
                                              std::pair{"max_characters", &ModelCard::max_characters},
                                              std::pair{"prefix_ids", &ModelCard::prefix_ids},
                                              std::pair{"labels", &ModelCard::labels},
+                                             std::pair{"label_ids", &ModelCard::label_ids},
                                              std::pair{"logit_options", &ModelCard::logit_options},
                                              std::pair{"prompts", &ModelCard::prompts},
                                              std::pair{"default_prompt", &ModelCard::default_prompt},
@@ -120,8 +120,8 @@ struct ModelCard {
                                              std::pair{"roles", &ModelCard::roles},
                                              std::pair{"chat", &ModelCard::chat}};
   static constexpr std::string_view kUnread[] = {
-      "path",    "family", "tokenizer", "pad_id",          "cls_id",  "sep_id",    "max_active_dims", "unknown_id",
-      "eos_ids", "stamp",  "kv_values", "tokenizer_parts", "adapter", "label_ids", "against_id",      "warnings"};
+      "path",    "family", "tokenizer", "pad_id",          "cls_id",  "sep_id",     "max_active_dims", "unknown_id",
+      "eos_ids", "stamp",  "kv_values", "tokenizer_parts", "adapter", "against_id", "warnings"};
 };
 
 // What is wrong with the JSON of a card; empty: nothing.

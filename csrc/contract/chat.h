@@ -1,5 +1,6 @@
 // Conversations, and what a model's card holds of its chat template: fastqps/models/chat/table.py explains it.
 #pragma once
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,16 @@ struct ChatMessage {
   ChatRole role = ChatRole::kNone;
   std::string_view content;
 };
+
+inline constexpr u32 kChatMessagesMax = 1024;
+
+// kNone: there is no such role.
+constexpr ChatRole chat_role(std::string_view name) {
+  if (name == "developer") return ChatRole::kSystem;
+  for (u8 i = 1; i < std::size(kChatRoles); i++)
+    if (name == kChatRoles[i]) return ChatRole(i);
+  return ChatRole::kNone;
+}
 
 struct ChatPart {
   std::string kind, text;

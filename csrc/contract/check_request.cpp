@@ -28,8 +28,10 @@ const char* check_value(std::string_view text, const Range& range, ReasonText& r
 }
 const char* check_value(float value, const Range& range, ReasonText& reason) {
   const bool bounded = std::isfinite(range.high);
-  if (std::isfinite(value) && (range.above_zero ? value > 0 : value >= 0) && value <= range.high) return nullptr;
-  if (bounded) return reason.print("%g, must be above 0 and at most %g", double(value), range.high);
+  if (std::isfinite(value) && (range.above_zero ? value > 0 : value >= range.low) && value <= range.high)
+    return nullptr;
+  if (bounded && range.above_zero) return reason.print("%g, must be above 0 and at most %g", double(value), range.high);
+  if (bounded) return reason.print("%g, must be %g to %g", double(value), range.low, range.high);
   return reason.print("%g, must be a finite number%s", double(value), range.above_zero ? " above 0" : ", 0 or more");
 }
 // Every value of these types is in their range.
@@ -66,10 +68,24 @@ FieldError check_structure(const GenerateOptions& options) {
                                                 : "is given without a structure that has a text"};
 }
 
+FieldError check_chat(const RequestView& request, ReasonText& reason) {
+  const u32 count = request.chat.count;
+  if (!count || count > kChatMessagesMax)
+    return {"chat.messages", reason.print("%u messages, must be 1 to %u", count, kChatMessagesMax)};
+  std::vector<ChatMessage> messages;
+  chat_messages(request, messages);
+  for (u32 i = 0; i < count; i++)
+    if (messages[i].role == ChatRole::kNone)
+      return {"chat.messages", reason.print("the role of message %u must be system, developer, user or assistant", i)};
+  return {};
+}
+
 }  // namespace
 
 FieldError check_request(const RequestView& request, ReasonText& reason, const Sampling& checkpoint) {
-  if (request.input == Input::kNone) return {"input", "no text, pair or token ids are given"};
+  if (request.input == Input::kNone) return {"input", "no text, pair, token ids or chat are given"};
+  if (request.input == Input::kChat)
+    if (const FieldError error = check_chat(request, reason)) return error;
   if (request.priority < 0 || request.priority > kPriorityLast)
     return {"priority", reason.print("%d, must be 0 to %d", request.priority, kPriorityLast)};
   if (request.tenant.size() > kTenantBytesMax)

@@ -53,6 +53,9 @@ struct Sampling {
   u32 min_tokens = 0;            // no end-of-text token is chosen before this many tokens of the answer
   u32 min_length = 0;            // the same, for prefix, prompt and answer together
   IdList suppress_ids = {};      // never chosen
+  float presence_penalty = 0;    // subtracted once from the logits of the answer's tokens; 0: off
+  float frequency_penalty = 0;   // the same for each time that such a token stands there; 0: off
+  float min_p = 0;               // least probability of a token, relative to the likeliest's; 0: off
 
   bool operator==(const Sampling&) const = default;
 };
@@ -93,6 +96,7 @@ inline constexpr u32 kStructureBytesMax = 64 << 10;
 struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool above_zero = false;  // 0 is below the range, too
+  double low = 0;
 };
 
 enum OptionTrait : u8 {
@@ -146,6 +150,11 @@ inline constexpr std::tuple kGenerateOptions{
            "min_new_tokens"},
     Option{"generate.suppress_token_ids", 13, &Sampling::suppress_ids, kByName | kChangesLogits, Range{IdList::kMax}},
     Option{"generate.add_special_tokens", 14, &GenerateOptions::add_special_tokens, kOptional | kByName},
+    Option{"generate.presence_penalty", 16, &Sampling::presence_penalty, kByName | kChangesLogits,
+           Range{.high = 2, .low = -2}},
+    Option{"generate.frequency_penalty", 17, &Sampling::frequency_penalty, kByName | kChangesLogits,
+           Range{.high = 2, .low = -2}},
+    Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
     Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
     Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},
 };

@@ -16,6 +16,7 @@ void choose_input(RequestView& out, Input input) {
   out.text = out.pair_first = out.pair_second = out.token_pieces = {};
   out.token_count = 0;
   out.keep_second = false;
+  out.chat = {};
 }
 
 // Makes `pieces` reach from its beginning, or if it is empty from `from`, up to `to`.
@@ -63,6 +64,50 @@ struct PairInput : Bytes {
   }
 };
 
+inline bool skip_in_chat(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 2); }
+
+struct RoleName : Bytes {
+  static FieldError read(WireReader& in, ChatMessage& message) {
+    std::string_view name;
+    const FieldError error = NamedText<"chat.messages.role">::read(in, name);
+    message.role = chat_role(name);
+    return error;
+  }
+};
+using MessageFields = Fields<Field<1, RoleName>, Field<2, NamedText<"chat.messages.content">, &ChatMessage::content>>;
+
+struct CountedMessage : Bytes {
+  static FieldError read(WireReader& in, ChatView& chat) {
+    std::string_view part;
+    ChatMessage message;
+    chat.count++;
+    if (!in.bytes(&part)) return {"chat.messages", kDamaged};
+    return MessageFields::parse(part, message, "chat.messages", skip_in_chat);
+  }
+};
+struct Continues : Bool {
+  static bool read(WireReader& in, ChatMode& mode) {
+    bool value;
+    if (!Bool::read(in, value)) return false;
+    mode = value ? ChatMode::kContinue : ChatMode::kGenerate;
+    return true;
+  }
+};
+
+struct ChatInput : Bytes {
+  using Parts =
+      Fields<Field<1, CountedMessage>, Field<2, Named<"chat.continue_final_message", Continues>, &ChatView::mode>,
+             Field<3, NamedText<"chat.variables">, &ChatView::variables>>;
+  static FieldError read(WireReader& in, RequestView& out) {
+    choose_input(out, Input::kChat);
+    const char* begin = in.field();
+    std::string_view part;
+    if (!in.bytes(&part)) return {"chat", kDamaged};
+    extend(out.chat.pieces, begin, in.at());
+    return Parts::parse(part, out.chat, "chat", skip_inside);
+  }
+};
+
 struct Generate : Bytes {
   static FieldError read(WireReader& in, RequestView& out) {
     out.has_generate = true;
@@ -90,7 +135,7 @@ using RequestFields = Fields<Field<1, NamedText<"model">, &View::model>, Field<2
                              Field<7, OutputPart>, Field<8, Named<"timeout_us", Integer>, &View::timeout_us>,
                              Field<9, Named<"truncate", Asked>, &View::truncation>, Field<10, PairInput>,
                              Field<11, NamedText<"tenant">, &View::tenant>, Field<12, NamedText<"group">, &View::group>,
-                             Field<13, NamedText<"prompt_name">, &View::prompt_name>>;
+                             Field<13, NamedText<"prompt_name">, &View::prompt_name>, Field<16, ChatInput>>;
 
 // Copies a value to where the message points to, which is then the next place.
 template <class Kind>
@@ -101,6 +146,13 @@ struct Copied : Kind {
     return Kind::read(in, *out++);
   }
 };
+struct KeptMessage : Bytes {
+  static bool read(WireReader& in, std::vector<ChatMessage>& out) {
+    std::string_view part;
+    return in.bytes(&part) && MessageFields::read(part, out.emplace_back(), skip_in_chat);
+  }
+};
+using ChatPieces = Fields<Field<16, Submessage<Fields<Field<1, KeptMessage>>>>>;
 using TokenPieces = Fields<Field<3, Submessage<Fields<Field<1, Copied<Integer>>>>>>;
 using StopPieces = Fields<Field<6, Submessage<Fields<Field<kStopField, Copied<Bytes>>>>>>;
 
@@ -134,6 +186,11 @@ FieldError parse_request(std::string_view message, RequestView* view) {
 void token_ids(const RequestView& request, u32* out) {
   out = std::copy(request.tokens.begin(), request.tokens.end(), out);
   (void)TokenPieces::read(request.token_pieces, out);  // read before, and sound
+}
+
+void chat_messages(const RequestView& request, std::vector<ChatMessage>& out) {
+  out.assign(request.chat.messages.begin(), request.chat.messages.end());
+  (void)ChatPieces::read(request.chat.pieces, out);  // read before, and sound
 }
 
 void stop_strings(const RequestView& request, std::string_view* out) {

@@ -11,7 +11,9 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "contract/chat.h"
 #include "contract/options.h"
 #include "contract/status.h"
 
@@ -41,7 +43,7 @@ struct ReasonText {
 inline int shown(std::string_view name) { return int(std::min<size_t>(name.size(), 60)); }
 
 // kStep: the ids of an edge's item, which were taken from a text there.
-enum class Input : u8 { kNone, kText, kTokenIds, kPair, kStep };
+enum class Input : u8 { kNone, kText, kTokenIds, kPair, kStep, kChat };
 
 inline constexpr u32 kTenantBytesMax = 256;
 inline constexpr u32 kGroupBytesMax = 128;
@@ -50,6 +52,15 @@ inline constexpr u32 kGroupBytesMax = 128;
 struct Truncation {
   std::optional<bool> asked = {};  // by the request
   bool by_api = false;             // the request's API cuts where a request does not say
+};
+
+// A conversation; read its messages with chat_messages().
+struct ChatView {
+  u32 count = 0;  // of messages
+  ChatMode mode = ChatMode::kGenerate;
+  std::string_view variables;  // of the template: a JSON object; empty: none
+  std::string_view pieces;     // parts of a PredictRequest that are read a second time, or of other protocols:
+  std::span<const ChatMessage> messages;
 };
 
 struct RequestView {
@@ -66,6 +77,7 @@ struct RequestView {
   u32 token_count = 0;   // input == kTokenIds or kStep; read them with token_ids()
   u32 first_tokens = 0;  // input == kStep: those of a pair's first text, or all
   Input input = Input::kNone;
+  ChatView chat;  // input == kChat
   Truncation truncation;
   bool keep_second = false;  // input == kPair: only the first text is cut
   bool has_output = false;
@@ -95,6 +107,9 @@ FieldError check_request(const RequestView& request, ReasonText& reason, const S
 
 // Copies the token ids of a parsed request to out[0 .. request.token_count).
 void token_ids(const RequestView& request, u32* out);
+
+// Fills `out` with the messages of a parsed request.
+void chat_messages(const RequestView& request, std::vector<ChatMessage>& out);
 
 // Copies views of the stop strings to out[0 .. generate.stop.count). After check_request() they are at most
 // kStopStringsMax.

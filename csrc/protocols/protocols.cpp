@@ -3,6 +3,7 @@
 #include "protocols/cohere/embed.h"
 #include "protocols/oip/open_inference.h"
 #include "protocols/ollama/embed.h"
+#include "protocols/openai/chat.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
 #include "protocols/step/step_service.h"
@@ -53,6 +54,8 @@ void add_openai(Methods& m) {
     m.post(path, embeddings, kEmbeddings, write_openai_error);
   auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
+  auto& chat = m.items(m.make<ChatReader>(), kCompletionsWriter, kChatCompletions);
+  m.post("/v1/chat/completions", chat, kChatCompletions, write_openai_error);
 }
 
 void add_vllm(Methods& m) {

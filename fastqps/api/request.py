@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
+from .chat import Chat
 from .structures import structure_of
 
-# A text, a pair of texts, token ids (with special tokens), or a whole request message for all other options.
-Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
+# A text, a pair of texts, token ids (with special tokens), a conversation, or a whole request message for all other
+# options.
+Item = str | tuple[str, str] | Sequence[int] | Chat | pb.PredictRequest
 
 Priority = Literal["low", "normal", "high"]
 DType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
@@ -92,6 +94,13 @@ class GenerateOptions(TypedDict, total=False):
     suppress_token_ids: Annotated[
         Sequence[int],
         "Never choose these tokens, at most 8, beside the checkpoint's. Default: none.",
+    ]
+    presence_penalty: Annotated[
+        float, "Subtract so much from the logit of each token that the answer has, -2 to 2. Default: 0."
+    ]
+    frequency_penalty: Annotated[float, "The same for each time that the answer has the token, -2 to 2. Default: 0."]
+    min_p: Annotated[
+        float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
     ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."
@@ -212,9 +221,11 @@ class Requests:
             return Asked(pb.PredictRequest(request_id=place), error)
 
 
-def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int]) -> None:
+def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int] | Chat) -> None:
     if isinstance(item, str):
         message.text = item
+    elif isinstance(item, Chat):
+        item.set_in(message)
     elif isinstance(item, bytes | bytearray | memoryview):
         raise TypeError("an item is text, not bytes: decode it first")
     elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):

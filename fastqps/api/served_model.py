@@ -8,8 +8,8 @@ from ..v1 import predict_pb2 as pb
 @dataclass(slots=True)
 class Model:
     """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: its name in fastqps.v1.Task in lower
-    case, such as embed; `repeatable`: answers do not depend on what else the server computes; `warnings`: what its
-    operator should know, such as a limit below the model's own."""
+    case, such as embed; `repeatable`: answers do not depend on what else the server computes; `takes_chats`: it has a
+    chat template; `warnings`: what its operator should know, such as a limit below the model's own."""
 
     name: str
     version: str
@@ -24,6 +24,7 @@ class Model:
     prompt_names: list[str] = field(default_factory=list)
     default_prompt_name: str = ""
     repeatable: bool = False
+    takes_chats: bool = False
 
 
 def read_models(data: bytes) -> list[Model]:

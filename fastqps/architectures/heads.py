@@ -99,9 +99,9 @@ def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
 
 def _tokens_head(card: ModelCard, checkpoint: Checkpoint, weights: Weights, width: int, ops: EncoderOps) -> Head:
     """The logits of tokens that are labels, at the last token: rows of the vocabulary's projection."""
-    module, compared = checkpoint.logits_module(), card.against_id >= 0
+    logits, compared = checkpoint.token_logits(), card.against_id >= 0
     ids = [*card.label_ids, *([card.against_id] if compared else [])]
-    rows = weights.rows(f"{module}.weight", ids, card.vocab_size, width)
+    rows = logits.scale * weights.rows(f"{logits.module}.weight", ids, card.vocab_size, width)
     if compared:
         rows = rows[:-1] - rows[-1:]
     return Head("lasttoken", [Projection(ops.projection(rows, None))], ops)

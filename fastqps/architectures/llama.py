@@ -55,7 +55,7 @@ class Llama:
         of_layers = zip(self._layers, self._attention, [*others, None], state.cache, state.prefix, strict=True)
         for layer, attention, after, cache, prefix in of_layers:
             last = after is None
-            attended = ops.attend(layer.qkv(normed), attention, cache, prefix, step, last)
+            attended = ops.attend(layer.project(normed), attention, cache, prefix, step, last)
             x, h = layer.finish(ops.last_rows(x, step) if last else x, attended)
             if after:
                 x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
@@ -63,4 +63,7 @@ class Llama:
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:
         """Computes the step and samples each of its runs."""
-        self.ops.sample(self._head(self.hidden(step, state)), step, state)
+        logits = self._head(self.hidden(step, state))
+        if self.config.logits_cap:
+            logits = self.ops.cap(logits, self.config.logits_cap)
+        self.ops.sample(logits, step, state)

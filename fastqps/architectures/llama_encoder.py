@@ -34,7 +34,7 @@ class LlamaEncoder:
         rows, step = self._embedding(step, None)
         x, normed = rows.tensor, first.attention_norm(rows.tensor, first.qkv)
         for layer, attention, after in zip(self._layers, self._attention, [*others, None], strict=True):
-            x, h = layer.finish(x, self._ops.attend(layer.qkv(normed), step, attention))
+            x, h = layer.finish(x, self._ops.attend(layer.project(normed), step, attention))
             if after:
                 x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
         return self._norm.add_post(layer.down, h, x, None).tensor

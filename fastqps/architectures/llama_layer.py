@@ -18,7 +18,7 @@ from fastqps.ops.interface import Activated, BlockNorm, Linear, Norm, Ops, Rows,
 
 
 class LlamaLayer:
-    """The layer ``number``: its products and norms. Attention is between ``qkv`` and ``finish``, ``down`` behind."""
+    """The layer ``number``: products and norms. Attention is between ``project`` and ``finish``, ``down`` behind."""
 
     def __init__(self, weights: Weights, number: int, config: DecoderConfig | LlamaEncoderConfig, ops: Ops) -> None:
         self._weights, self._number, self._config, self._ops = weights, number, config, ops
@@ -31,6 +31,8 @@ class LlamaLayer:
         before = number - c.normed_sums
         self.attention_norm = self._block_norm(t.attention_norm if before >= 0 else "", before)
         self.qkv = self._linear("qkv", t.qkv, (queries, keys, keys), c.hidden, c.qkv_bias, scales)
+        widths = {"q_norm": (0, queries), "k_norm": (queries, keys)} if c.wide_qk_norm else {}
+        self._wide_norms = [(first, self._wide_norm(name, width)) for name, (first, width) in widths.items()]
         self._out = self._post(self._linear("out", (t.out,), (c.hidden,), queries, c.out_bias), t.attention_post_norm)
         self._mlp_norm = self._block_norm(t.mlp_norm, number)
         self._up = self._activated()
@@ -39,7 +41,16 @@ class LlamaLayer:
     def attention(self, rotary: torch.Tensor | None, window: int = 0, causal: bool = True) -> Attention:
         """The layer's attention."""
         c, eps = self._config, self._config.eps if self._config.qk_norm else 0.0
-        return Attention(c.heads, c.kv_heads, rotary, *self._head_norms, eps, window=window, causal=causal)
+        return Attention(
+            c.heads, c.kv_heads, rotary, *self._head_norms, eps, window=window, causal=causal, cap=c.score_cap
+        )
+
+    def project(self, normed: Rows) -> torch.Tensor:
+        """Queries, keys and values of rows that ``qkv`` reads."""
+        qkv = self.qkv(normed)
+        for first, weight in self._wide_norms:
+            self._ops.norm_columns(qkv, first, weight, self._config.eps)
+        return qkv
 
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Rows]:
         """x [rows, hidden] and its attention → a new x, and the rows of which ``down`` is still to be added to it."""
@@ -116,6 +127,9 @@ class LlamaLayer:
         weight = self._weights(f"{self._at}self_attn.{name}.weight", self._config.head_dim)
         weight = weight if self._order is None else by_columns(weight, self._order)
         return self._ops.keep(scaled(weight + self._config.norm_offset, scale))
+
+    def _wide_norm(self, name: str, width: int) -> torch.Tensor:
+        return self._ops.keep(self._weights(f"{self._at}self_attn.{name}.weight", width))
 
     def _site(self, kind: SiteKind) -> Site:
         return Site(kind, self._number, self._config.layers)

@@ -55,7 +55,7 @@ class PackedModel:
         self._encoder = _ENCODERS[type(config)](weights, config, card.max_input_tokens, ops)
         self.hidden = self._encoder.hidden  # the model's width
         self._head = make_head(card, checkpoint, weights, config, ops)
-        weights.check_added()
+        weights.close()
 
     def __call__(self, step: Step) -> torch.Tensor:
         with torch.inference_mode():

@@ -13,7 +13,7 @@ import torch
 
 from fastqps.architectures.tensor_files import load_tensors
 from fastqps.errors import ModelError
-from fastqps.models.adapters import ADAPTER_WEIGHTS, Adapter, Update
+from fastqps.models.adapters import ADAPTER_WEIGHTS, Adapter
 from fastqps.ops.fp8 import E4M3, Quantised, Weight
 
 # Names of layer-norm tensors in checkpoints that were converted from TensorFlow.
@@ -32,9 +32,11 @@ class Weights:
         prefixes: Sequence[str] = (),
         data: bool = True,
         adapter: Adapter | None = None,
+        transposed: str = "",
     ) -> None:
         """Opens the files, and merges the ``adapter``.
 
+        ``transposed``: what stands before the names of weights that are [inputs, outputs]; "" if none are.
         Without ``data`` it reads only names, shapes and types, and the tensors are on ``meta``.
         """
         self.where = str(files[0].parent)
@@ -52,7 +54,7 @@ class Weights:
         self._adapter = adapter
         self._added: frozenset[str] = frozenset()
         if adapter:
-            self._added = merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data)
+            self._added = merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data, transposed)
 
     @staticmethod
     def _plain(name: str, prefixes: Sequence[str]) -> str:
@@ -130,11 +132,13 @@ class Weights:
             f"differs from {other}; write tie_word_embeddings false if the head is its own, or take the tensor out"
         )
 
-    def check_added(self) -> None:
-        """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
+    def close(self) -> None:
+        """Lets go of the files, which a part of the model that keeps these weights would else keep in memory.
 
-        A tensor that is new and read is one of a head that the adapter brings.
+        ``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read. A
+        tensor that is new and read is one of a head that the adapter brings.
         """
+        self._tensors.clear()
         if self._adapter and (names := self._added - self._read):
             root = self._adapter.root
             raise ModelError(f"{root}: the adapter replaces {min(names)}, and its base has no such tensor")
@@ -166,7 +170,9 @@ class Weights:
 Tensors = dict[str, torch.Tensor]
 
 
-def merge(adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data: bool) -> frozenset[str]:
+def merge(
+    adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data: bool, transposed: str
+) -> frozenset[str]:
     """Changes ``tensors``, by the names that ``plain`` makes of transformers' names. Returns the names that it adds.
 
     Without ``data`` only shapes are checked, and new tensors are on ``meta``. Raises ``ModelError`` where the
@@ -178,21 +184,20 @@ def merge(adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data:
         tensors[plain(name)] = loaded[tensor.name]
     for name, update in adapter.updates.items():
         at = plain(name)
-        base = tensors.get(at)
-        _check(adapter, name, update, base)
+        base, across = tensors.get(at), update.table or bool(transposed and at.startswith(transposed))
+        _check(adapter, name, update.shape[::-1] if across else update.shape, base)
         if data and base is not None:
             change = loaded[update.up.name].float() @ loaded[update.down.name].float() * update.scale
-            tensors[at] = base.float() + (change.T if update.table else change)
+            tensors[at] = base.float() + (change.T if across else change)
     return added
 
 
-def _check(adapter: Adapter, name: str, update: Update, base: torch.Tensor | None) -> None:
+def _check(adapter: Adapter, name: str, shape: tuple[int, int], base: torch.Tensor | None) -> None:
     if base is None:
         raise ModelError(f"{adapter.root}: the adapter changes {name}, and its base has no such tensor")
     if base.dtype.itemsize == 1:
         raise ModelError(f"{adapter.root}: the base's {name} is quantised; adapters are merged into floats alone")
-    if tuple(base.shape) != update.shape:
+    if tuple(base.shape) != shape:
         raise ModelError(
-            f"{adapter.root}: the adapter changes {name} of shape {list(update.shape)}, and its base has "
-            f"{list(base.shape)}"
+            f"{adapter.root}: the adapter changes {name} of shape {list(shape)}, and its base has {list(base.shape)}"
         )

@@ -60,7 +60,8 @@ PEERS: dict[str, dict[str, str]] = {
         "--pooler-config JSON": _OWN,
         "--override-pooler-config JSON": _OWN,
         "--generation-config DIR": _OWN,
-        "--hf-overrides JSON": "edit config.json of a copy of the checkpoint",
+        "--hf-overrides JSON": "a classifier_from_token is --labels yes,no with a --template; for others edit "
+        "config.json of a copy of the checkpoint",
         "--rope-scaling JSON": "edit config.json of a copy of the checkpoint",
         "--load-format FORMAT": f"weights are read from safetensors alone; {OUT}",
         "--download-dir DIR": _CACHE,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from .. import errors
 from ..api import rpc, zero_shot
+from ..api.chat import Chat
 from ..api.prediction import (
     Chunk,
     Entity,
@@ -189,6 +190,19 @@ class AsyncClient(ClientBase):
     async def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
         """Like Client.generate()."""
         return rpc.generation_or_raise(await self.predict(item, timeout_s=timeout_s, **options))
+
+    async def chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        continue_final_message: bool = False,
+        variables: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        **options: Unpack[Options],
+    ) -> Generation:
+        """Like Client.chat()."""
+        chat = Chat(messages, continue_final_message, variables or {})
+        return await self.generate(chat, timeout_s=timeout_s, **options)
 
     async def generate_stream(
         self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from .. import errors
 from ..api import rpc, zero_shot
+from ..api.chat import Chat
 from ..api.prediction import (
     Chunk,
     Entity,
@@ -60,7 +61,7 @@ class Client(ClientBase):
         self.close()
 
     def predict(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Prediction:
-        """Asks for one item: a text, a pair of texts, or token ids with the special ones.
+        """Asks for one item: a text, a pair of texts, token ids with the special ones, or a Chat.
 
         timeout_s: seconds for the call, retries included. Raises errors.CallError.
         """
@@ -220,6 +221,22 @@ class Client(ClientBase):
         predict_stream() take the same options; each answer's `generation` is set.
         """
         return rpc.generation_or_raise(self.predict(item, timeout_s=timeout_s, **options))
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        continue_final_message: bool = False,
+        variables: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        **options: Unpack[Options],
+    ) -> Generation:
+        """The answer of a model with a chat template: generate() of a Chat, which generate_stream() takes, too.
+
+        client.chat([{"role": "user", "content": "Hello"}], max_tokens=50).text
+        """
+        chat = Chat(messages, continue_final_message, variables or {})
+        return self.generate(chat, timeout_s=timeout_s, **options)
 
     def generate_stream(
         self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]

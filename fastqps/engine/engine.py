@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Unpack, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 
 from fastqps.api import zero_shot
+from fastqps.api.chat import Chat
 from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbedding, Vector
 from fastqps.api.request import Aggregation, GenerateOptions
 from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, best_labels, embedding, entities, sparse_embedding, vectors
-from fastqps.engine.generator import Generator
+from fastqps.engine.generator import Generator, Prompt
 from fastqps.engine.predictor import Item, Predictor
 from fastqps.models import ModelError, load_card
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
@@ -198,7 +199,7 @@ class Engine:
 
     def generate(
         self,
-        prompts: Sequence[str | Sequence[int]],
+        prompts: Sequence[Prompt],
         *,
         truncate: bool = False,
         **options: Unpack[GenerateOptions],
@@ -211,8 +212,22 @@ class Engine:
         """
         return self._generator.generate(prompts, truncate=truncate, **options)
 
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        continue_final_message: bool = False,
+        variables: Mapping[str, Any] | None = None,
+        truncate: bool = False,
+        **options: Unpack[GenerateOptions],
+    ) -> Generation:
+        """The answer to a conversation, of a model with a chat template. ``generate`` and ``generate_stream`` take a
+        ``Chat`` as a prompt, too."""
+        chat = Chat(messages, continue_final_message, variables or {})
+        return self.generate([chat], truncate=truncate, **options)[0]
+
     def generate_stream(
-        self, prompt: str | Sequence[int], *, truncate: bool = False, **options: Unpack[GenerateOptions]
+        self, prompt: Prompt, *, truncate: bool = False, **options: Unpack[GenerateOptions]
     ) -> Iterator[Chunk]:
         """The same for one prompt, as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. Leaving the loop ends it. ``ValueError`` comes with the first chunk that is asked for.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
+from fastqps.api.chat import Chat
 from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
@@ -16,13 +17,15 @@ from fastqps.engine.sampling import check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import check_text, load_tokenizer
+from fastqps.models.chat.conversation import ROLES, Message, Mode
+from fastqps.models.chat.tokens import ChatTokens
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 from fastqps.structure.masks import Masks
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Compiled, Vocabulary
 
-Prompt = str | Sequence[int]
+Prompt = str | Sequence[int] | Chat
 STOP, LENGTH = 1, 2  # how a token ends its request; 0: it does not
 
 
@@ -308,8 +311,22 @@ class Generator:
             wrong = min(ids) if min(ids) < 0 else max(ids)
             raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
 
+    def _chat_ids(self, which: str, chat: Chat) -> Sequence[int]:
+        """All ids. A conversation that begins with the model's prefix has it once."""
+        if self._tokenizer is None or self.card.chat is None:
+            raise ValueError(f"{which}: {self.card.path} has no chat template: give a text or token ids")
+        messages = [Message({"developer": "system"}.get(role, role), content) for role, content in chat.pairs()]
+        if not messages or not all(message.role in ROLES for message in messages):
+            raise ValueError(f"{which}: messages of the roles system, developer, user and assistant, one at least")
+        mode: Mode = "continue" if chat.continue_final_message else "generate"
+        ids = ChatTokens(self.card.chat, self._tokenizer).encode(messages, mode, chat.variables).ids
+        prefix = list(self.card.prefix_ids)
+        return ids[len(prefix) :] if ids[: len(prefix)] == prefix else ids
+
     def _encode(self, which: str, prompt: Prompt, truncate: bool, options: GenerateOptions) -> _Prompt:
         limit = self.card.max_input_tokens
+        if isinstance(prompt, Chat):
+            prompt = self._chat_ids(which, prompt)
         if not isinstance(prompt, str):
             if any(isinstance(part, str) for part in prompt):
                 raise ValueError(f"{which}: expected one text or token ids, not several texts")

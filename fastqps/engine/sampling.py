@@ -54,8 +54,10 @@ def _check_option(row: OptionRow, value: Any, card: ModelCard) -> None:
             _check(row.name, value, known, f"ids from 0 to {card.vocab_size - 1}")
         case "float":
             number = float32(value)
-            fits = math.isfinite(number) and (number > 0 if row.above_zero else number >= 0) and number <= row.high
-            least = "above 0" if row.above_zero else "at least 0"
+            fits = (
+                math.isfinite(number) and (number > 0 if row.above_zero else number >= row.low) and number <= row.high
+            )
+            least = "above 0" if row.above_zero else f"at least {row.low:g}"
             unbounded = f"a finite number{'' if row.above_zero else ','} {least}"
             _check(row.name, value, fits, f"{least}, at most {row.high:g}" if bounded else unbounded)
         case "uint32" | "uint64":

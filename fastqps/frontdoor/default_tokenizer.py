@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fastqps.errors import ModelError, StatusCode
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.served import ServedModels
+from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import load_tokenizer
+from fastqps.models.chat.conversation import Message, Mode
+from fastqps.models.chat.tokens import ChatTokens
 from fastqps.models.tokenizers.tokenizer import Piece, Tokenizer
 
 CHARACTERS_PER_TOKEN = 250  # a text that may have n tokens may have so many characters for each
@@ -26,8 +30,8 @@ class DefaultTokenizer:
 
     def pieces(self, text: str, prompt_name: str | None, *, special_tokens: bool) -> list[Piece]:
         """The tokens of a text behind its prompt, with their places in both together."""
-        tokenizer = self._tokenizer()
         card = self._models.all()[0].card
+        tokenizer = self.of(card)
         try:
             worded = card.worded(text, prompt_name or "")
         except ValueError as error:
@@ -39,13 +43,29 @@ class DefaultTokenizer:
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of token ids."""
-        tokenizer = self._tokenizer()
+        tokenizer = self.of(self._models.all()[0].card)
         if not ids:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, "ids: 0 ids, at least 1")
         return tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
 
-    def _tokenizer(self) -> Tokenizer:
-        card = self._models.all()[0].card
+    def ids(self, card: ModelCard, text: str, *, special_tokens: bool) -> list[int]:
+        """The ids of a text, by the tokenizer of any served model."""
+        most = card.max_input_tokens * CHARACTERS_PER_TOKEN
+        if len(text) > most:
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"{len(text)} characters, must have at most {most}")
+        return [piece.id for piece in self.of(card).pieces(text, special_tokens=special_tokens)]
+
+    def chat_ids(self, card: ModelCard, messages: Sequence[Message], mode: Mode, variables: Any) -> list[int]:
+        """The ids of a conversation that is in the table of the model's chat template."""
+        if not card.chat:
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"the model '{card.name}' has no chat template")
+        most = card.max_input_tokens * CHARACTERS_PER_TOKEN
+        if not messages or sum(len(message.content) for message in messages) > most:
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"must be one message at least, of {most} characters at most")
+        return ChatTokens(card.chat, self.of(card)).table_ids(messages, mode, dict(variables))
+
+    def of(self, card: ModelCard) -> Tokenizer:
+        """The tokenizer of a served model. The one that was asked for last is kept."""
         if not self._loaded or self._loaded[0] != card.version:
             try:
                 tokenizer = load_tokenizer(card)

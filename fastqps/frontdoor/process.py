@@ -18,6 +18,7 @@ from fastqps.frontdoor.rare_routes import add_document_page, document_route, met
 from fastqps.frontdoor.routes import DoorRoutes
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
+from fastqps.frontdoor.vllm_tokens import VllmTokens
 from fastqps.process.children import LOAD_ROUTES, DoorSettings
 from fastqps.process.credentials import Vault
 from fastqps.process.prctl import wait_exactly
@@ -45,13 +46,15 @@ def main(settings: DoorSettings) -> NoReturn:
         routes.load_next()  # a generation that is warming up already
     models = ServedModels(segment, routes.loaded, door, settings.repeatable)
     tokenizer = DefaultTokenizer(models)
+    vllm = VllmTokens(models, tokenizer)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]
     routes_of_protocols = [
         document_route(door),
         metrics_route(settings.admin),
         *open_inference_http.routes(models),
-        *text_embeddings_http.routes(models, settings.dtype, tokenizer, door.auto_truncate),
+        *text_embeddings_http.routes(models, settings.dtype, tokenizer, door.auto_truncate, vllm),
+        vllm.route(),
     ]
     add_document_page(door)
     rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])

@@ -41,6 +41,7 @@ def list_models(models: list[ServedModel]) -> bytes:
             prompt_names=[name for name, _ in card.prompts],
             default_prompt_name=card.default_prompt,
             repeatable=model.repeatable,
+            takes_chats=model.card.chat is not None,
         )
     return answer.SerializeToString()
 

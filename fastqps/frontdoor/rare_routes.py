@@ -61,7 +61,12 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
     started = int(time.time())
 
     def described(name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": started, "owned_by": "fastqps"}
+        about: dict[str, object] = {"id": name, "object": "model", "created": started, "owned_by": "fastqps"}
+        if model := models.find(name):
+            card = model.card
+            about |= {"task": card.task, "chat": card.chat is not None}
+            about["max_model_len"] = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
+        return about
 
     def list_models(_: Request) -> Response:
         return json_response({"object": "list", "data": [described(name) for name in models.names()]})

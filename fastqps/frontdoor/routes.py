@@ -94,8 +94,9 @@ class DoorRoutes:
         native = tokenizer is not None and tokenizer.native
         if tokenizer and not native:
             say(f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}")
+        if tokenizer and (card.chat or not native):
             try:
-                self._slow.add(route, text)
+                self._slow.add(route, text, chats_alone=native)
             except ValueError as error:
                 raise ModelError(str(error)) from None
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.rare_routes import JSON, RareRoute, Request, Response, json_bytes, json_response
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.text_embeddings import facts, model_type
+from fastqps.frontdoor.vllm_tokens import VllmTokens
 from fastqps.models.card import ModelCard
 from fastqps.models.sentence_transformers.pipeline import read_pipeline
 from fastqps.models.tokenizers.tokenizer import Piece
@@ -30,7 +32,7 @@ class _Refused(Exception):
 
 
 def routes(
-    models: ServedModels, dtype: str, tokenizer: DefaultTokenizer, auto_truncate: bool | None
+    models: ServedModels, dtype: str, tokenizer: DefaultTokenizer, auto_truncate: bool | None, vllm: VllmTokens
 ) -> list[RareRoute]:
     """The table of the routes that Python answers. ``dtype``: of models that are not static."""
 
@@ -58,9 +60,15 @@ def routes(
         rows = _rows(body.get("ids"), models.items_max)
         return json_bytes([tokenizer.decode(row, skip_special_tokens=skip) for row in rows])
 
+    def tokenize_either(request: Request) -> Response:
+        with suppress(_Refused):
+            if vllm.is_ours(body := _fields(request.body)):
+                return vllm.tokenize(body)
+        return _answering(tokenize)(request)
+
     return [
         RareRoute("GET", "/info", _answering(info), protocol="tei"),
-        RareRoute("POST", "/tokenize", _answering(tokenize), slow=True, protocol="tei"),
+        RareRoute("POST", "/tokenize", tokenize_either, slow=True, protocol="tei"),
         RareRoute("POST", "/decode", _answering(decode), slow=True, protocol="tei"),
     ]
 

@@ -16,7 +16,7 @@ from fastqps.models.chat.reading import has_chat_template
 from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig
-from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig, TokenLogits, VocabularyHead
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import config_warnings
 from fastqps.models.files.keys import Keys
@@ -102,13 +102,13 @@ class Checkpoint:
         read = self._encoders.read_token_head
         return read(self.config) if read else None
 
-    def logits_module(self) -> str:
-        """The name of the module whose rows give the logits of tokens."""
+    def token_logits(self) -> TokenLogits:
+        """The logits of tokens, where they are labels."""
         read = self._encoders.read_logits
         assert read, "a checkpoint with labels that are tokens has logits"
-        name = read(self.config)
-        check_tied(self.adapter, ("lm_head", name) if name != "lm_head" else ())
-        return name
+        logits = read(self.config)
+        check_tied(self.adapter, ("lm_head", logits.module) if logits.module != "lm_head" else ())
+        return logits
 
     def vocabulary_head(self) -> VocabularyHead:
         """The head of a masked language model; ``ModelError`` with the reason where it cannot be computed."""

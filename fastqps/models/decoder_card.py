@@ -33,6 +33,10 @@ _ENDLESS = (
     f"No eos_token_id ends a text: {GENERATION_CONFIG} names none, or without that file config.json. As in "
     "transformers, answers end at their limit, their stop texts or stop tokens."
 )
+_RANKS = (
+    "It generates, and its name says that it ranks: --labels yes,no with --template makes it score pairs "
+    "(docs/labels.md)."
+)
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 
 
@@ -84,6 +88,7 @@ def decoder_card(
             *checkpoint.warnings,
             *generation_warnings(generation),
             *(() if eos_ids else (_ENDLESS,)),
+            *((_RANKS,) if "rerank" in name.lower() else ()),
             *chat_warnings,
             *_eos_warnings(eos_ids, checkpoint.named_token("eos"), config.vocab),
         ),

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
+from fastqps.models.chat.reading import chat_template, has_chat_template
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.files.reading import has_file, read_regular
-from fastqps.models.scores.jinja import compiled
 from fastqps.models.scores.labels import LabelTokens, labels_of, read_labels
 from fastqps.models.scores.reading import Messages, Templates, read_templates
 from fastqps.models.tokenizers.files import tokenizer_source
-from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
-from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
-from fastqps.models.tokenizers.vocabulary import load_package
 
 PACKAGED = ("qwen3-reranker",)
 """Templates that fastqps brings, which ``--template`` takes by name."""
@@ -63,11 +59,12 @@ def _templates(checkpoint: Checkpoint, given: str, labelled: bool, source: str) 
         return _read(checkpoint, text, where, Messages(_structured(text), _OF_LABELS, plain=True), source)
     if not sentence.messages and not labelled:
         return None
-    text, where = _own(checkpoint)
-    if not text and sentence.messages in ("", "auto"):
+    where = has_chat_template(checkpoint.encoder)
+    if not where and sentence.messages in ("", "auto"):
         return None
-    if not text:
+    if not where:
         raise ModelError(f"{checkpoint.root}: its texts are messages, and its tokenizer has no chat template")
+    text = chat_template(checkpoint.encoder)
     structured = sentence.messages == "structured" or (sentence.messages in ("", "auto") and _structured(text))
     variables = _OF_LABELS if labelled else sentence.template_variables
     return _read(checkpoint, text, f"{checkpoint.root}: {where}", Messages(structured, variables), source)
@@ -76,9 +73,9 @@ def _templates(checkpoint: Checkpoint, given: str, labelled: bool, source: str) 
 def _read(checkpoint: Checkpoint, text: str, where: str, messages: Messages, source: str) -> Templates:
     prompts = checkpoint.sentence.prompts
     by_name = dict(prompts.texts)
-    variables = {**_special_tokens(checkpoint, source), **messages.variables}
+    variables = {**checkpoint.tokenizer_files.names, **messages.variables}
     return read_templates(
-        compiled(text, where),
+        text,
         Messages(messages.structured, variables, messages.plain),
         {"": by_name.get(prompts.default, ""), **by_name},
         source,
@@ -95,25 +92,6 @@ def _given(template: str) -> str:
         return read_regular(path, _BYTES_MAX).decode()
     except UnicodeDecodeError as error:
         raise ModelError(f"--template {template}: not UTF-8 at byte {error.start}") from None
-
-
-def _own(checkpoint: Checkpoint) -> tuple[str, str]:
-    """The chat template of the tokenizer's files, and the file; ("", "") where there is none."""
-    path = checkpoint.encoder / CHAT_TEMPLATE
-    if has_file(path):
-        return read_regular(path, _BYTES_MAX).decode(errors="replace"), CHAT_TEMPLATE
-    stated = checkpoint.optional_json(TOKENIZER_CONFIG).get("chat_template")
-    if isinstance(stated, list):
-        stated = {each.get("name"): each.get("template") for each in stated}.get("default")
-    if not isinstance(stated, str | None):
-        raise ModelError(f"{path.parent / TOKENIZER_CONFIG}: chat_template {json.dumps(stated)[:80]} is no template")
-    return stated or "", TOKENIZER_CONFIG
-
-
-def _special_tokens(checkpoint: Checkpoint, source: str) -> dict[str, str]:
-    """The texts of the special tokens that the tokenizer's files name, which templates have as variables."""
-    tokenizer = load_package(source)
-    return {name: str(tokenizer.id_to_token(id)) for name, id in checkpoint.tokenizer_files.ids.items()}
 
 
 def _structured(template: str) -> bool:

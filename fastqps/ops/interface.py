@@ -122,6 +122,12 @@ class Ops(Protocol):
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
         """x [rows, width], quantised where ``reader`` reads that."""
 
+    def norm_columns(self, x: torch.Tensor, first: int, weight: torch.Tensor, eps: float) -> None:
+        """The root mean square norms of ``len(weight)`` columns of x [rows, width] from ``first`` on, in their place.
+
+        ``weight`` is kept, float32.
+        """
+
     def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """sums + x, both [rows, width], in the place of ``sums``."""
 
@@ -212,6 +218,9 @@ class DecodeOps(Ops, Protocol):
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         """x [T, width] → [S, width]: the last row of each run."""
+
+    def cap(self, logits: torch.Tensor, cap: float) -> torch.Tensor:
+        """cap · tanh(logits / cap), [S, vocabulary]; ``logits`` may be overwritten."""
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.

@@ -99,11 +99,13 @@ def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
     """The model of ``card``; ``ModelError`` if its checkpoint's weights are not what its configuration says."""
     checkpoint = Checkpoint.of(card)
     config = checkpoint.decoder_config()
-    weights = Weights(checkpoint.weight_files(), config.prefixes, ops.reads_weights, checkpoint.adapter)
+    names = config.tensors
+    transposed = names.layers if names.transposed else ""
+    weights = Weights(checkpoint.weight_files(), config.prefixes, ops.reads_weights, checkpoint.adapter, transposed)
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
         model = Llama(weights, config, positions, ops)
-    weights.check_added()
+    weights.close()
     return model
 
 

@@ -89,11 +89,12 @@ TASK_EMBED_SPARSE: Task
 TASK_EMBED_MULTI: Task
 
 class PredictRequest(_message.Message):
-    __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "tenant", "group", "prompt_name")
+    __slots__ = ("model", "text", "token_ids", "pair", "chat", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "tenant", "group", "prompt_name")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     PAIR_FIELD_NUMBER: _ClassVar[int]
+    CHAT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     GENERATE_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +108,7 @@ class PredictRequest(_message.Message):
     text: str
     token_ids: TokenIds
     pair: TextPair
+    chat: Chat
     request_id: int
     priority: Priority
     generate: GenerateOptions
@@ -116,7 +118,7 @@ class PredictRequest(_message.Message):
     tenant: str
     group: str
     prompt_name: str
-    def __init__(self, model: _Optional[str] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., pair: _Optional[_Union[TextPair, _Mapping]] = ..., request_id: _Optional[int] = ..., priority: _Optional[_Union[Priority, str]] = ..., generate: _Optional[_Union[GenerateOptions, _Mapping]] = ..., output: _Optional[_Union[OutputOptions, _Mapping]] = ..., timeout_us: _Optional[int] = ..., truncate: bool = ..., tenant: _Optional[str] = ..., group: _Optional[str] = ..., prompt_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., pair: _Optional[_Union[TextPair, _Mapping]] = ..., chat: _Optional[_Union[Chat, _Mapping]] = ..., request_id: _Optional[int] = ..., priority: _Optional[_Union[Priority, str]] = ..., generate: _Optional[_Union[GenerateOptions, _Mapping]] = ..., output: _Optional[_Union[OutputOptions, _Mapping]] = ..., timeout_us: _Optional[int] = ..., truncate: bool = ..., tenant: _Optional[str] = ..., group: _Optional[str] = ..., prompt_name: _Optional[str] = ...) -> None: ...
 
 class TokenIds(_message.Message):
     __slots__ = ("ids",)
@@ -133,6 +135,24 @@ class TextPair(_message.Message):
     second: str
     keep_second: bool
     def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ..., keep_second: bool = ...) -> None: ...
+
+class Chat(_message.Message):
+    __slots__ = ("messages", "continue_final_message", "variables")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CONTINUE_FINAL_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[ChatMessage]
+    continue_final_message: bool
+    variables: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[ChatMessage, _Mapping]]] = ..., continue_final_message: bool = ..., variables: _Optional[str] = ...) -> None: ...
+
+class ChatMessage(_message.Message):
+    __slots__ = ("role", "content")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    content: str
+    def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
     __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "sparse", "multi", "timings", "status", "usage")
@@ -249,7 +269,7 @@ class Generation(_message.Message):
     def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class GenerateOptions(_message.Message):
-    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "structure", "structure_text")
+    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p", "structure", "structure_text")
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +284,9 @@ class GenerateOptions(_message.Message):
     MIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
     SUPPRESS_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     ADD_SPECIAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
     STRUCTURE_FIELD_NUMBER: _ClassVar[int]
     STRUCTURE_TEXT_FIELD_NUMBER: _ClassVar[int]
     max_tokens: int
@@ -280,9 +303,12 @@ class GenerateOptions(_message.Message):
     min_tokens: int
     suppress_token_ids: _containers.RepeatedScalarFieldContainer[int]
     add_special_tokens: bool
+    presence_penalty: float
+    frequency_penalty: float
+    min_p: float
     structure: Structure
     structure_text: str
-    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
+    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
 
 class OutputOptions(_message.Message):
     __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation", "max_active_dims")
@@ -377,7 +403,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings", "prompt_names", "default_prompt_name", "repeatable")
+    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings", "prompt_names", "default_prompt_name", "repeatable", "takes_chats")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -391,6 +417,7 @@ class Model(_message.Message):
     PROMPT_NAMES_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
     REPEATABLE_FIELD_NUMBER: _ClassVar[int]
+    TAKES_CHATS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     task: Task
@@ -404,4 +431,5 @@ class Model(_message.Message):
     prompt_names: _containers.RepeatedScalarFieldContainer[str]
     default_prompt_name: str
     repeatable: bool
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ..., prompt_names: _Optional[_Iterable[str]] = ..., default_prompt_name: _Optional[str] = ..., repeatable: bool = ...) -> None: ...
+    takes_chats: bool
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ..., prompt_names: _Optional[_Iterable[str]] = ..., default_prompt_name: _Optional[str] = ..., repeatable: bool = ..., takes_chats: bool = ...) -> None: ...

@@ -23,7 +23,6 @@ struct Options {
   u32 connections = 1;                    // in all; thread t has those with index % threads == t
   u32 streams = 100;                      // most calls open at a time per connection
   u32 threads = 1;                        // arrival i goes to thread i % threads
-  std::vector<int> cpus;                  // one for each thread; empty: not pinned
   CallKind call = CallKind::kUnary;
   i64 deadline_grace_ns = 100 * kMillisecond;  // beyond its deadline, until a call is given up
   i64 grace_ns = 5 * kSecond;                  // for calls that are open after the last arrival, or after stop()
@@ -38,7 +37,6 @@ struct Options {
   std::string error() const {
     if (payloads.empty()) return "at least one payload is needed";
     if (threads < 1 || connections < threads) return "connections must be at least threads";
-    if (!cpus.empty() && cpus.size() != threads) return "cpus must name one CPU per thread";
     if (!expected.empty() && expected.size() != payloads.size()) return "expected must have one entry per payload";
     if (interval_ns < kMillisecond) return "interval_ns must be at least 1,000,000";
     if (sample_every < 1) return "sample_every must be at least 1";

@@ -1,10 +1,7 @@
 // What a worker is told by the engine's thread, and what it tells in turn.
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <system_error>
 
 #include "worker.h"
 
@@ -31,13 +28,6 @@ Worker::~Worker() {
 void Worker::launch(i64 connect_timeout_ns) {
   connect_timeout_ns_ = connect_timeout_ns;
   thread_ = std::thread([this] { run(); });
-  if (options_.cpus.empty()) return;
-  const int cpu = options_.cpus[index_];
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(size_t(cpu), &cpus);
-  if (const int error = pthread_setaffinity_np(thread_.native_handle(), sizeof cpus, &cpus))
-    throw std::system_error(error, std::generic_category(), "cannot pin to CPU " + std::to_string(cpu));
 }
 void Worker::begin(const Load& load, i64 start_ns) {
   start_ns_ = start_ns;

@@ -102,6 +102,7 @@ def test_every_option_arrives(client: Any, servicer: Servicer) -> None:
         "max_tokens": 9, "temperature": 0.5, "top_k": 40, "top_p": 0.75, "seed": 2**64 - 1, "stop": ["\n", "END"],
         "ignore_eos": True, "logprobs": True, "stop_token_ids": [3, 4],
         "repetition_penalty": 1.5, "no_repeat_ngram_size": 0, "min_tokens": 5, "suppress_token_ids": [6, 7],
+        "presence_penalty": -0.5, "frequency_penalty": 0.25, "min_p": 0.125,
     }  # fmt: skip
     client.generate("a", **options)
     list(client.generate_stream([5, 6], **options, priority="high", timings=True))

@@ -53,7 +53,10 @@ NUMBERS = {
     "PredictRequest": {
         "model": 1, "text": 2, "token_ids": 3, "request_id": 4, "priority": 5, "generate": 6, "output": 7,
         "timeout_us": 8, "truncate": 9, "pair": 10, "tenant": 11, "group": 12, "prompt_name": 13,
+        "chat": 16,
     },
+    "Chat": {"messages": 1, "continue_final_message": 2, "variables": 3},
+    "ChatMessage": {"role": 1, "content": 2},
     "PredictResponse": {
         "request_id": 1, "embedding": 2, "classification": 3, "generation": 4, "timings": 5, "status": 6, "usage": 7,
         "entities": 8, "sparse": 9, "multi": 10,

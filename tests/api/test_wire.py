@@ -58,12 +58,17 @@ def values_of(message: Any) -> dict[str, Any]:
     return {field.name: value(field) for field in message.DESCRIPTOR.fields if not field.message_type}
 
 
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
 def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
     try:
         r = pb.PredictRequest.FromString(message)
     except DecodeError:
         return None
     given: Any = {"text": r.text, "pair": (r.pair.first, r.pair.second), "token_ids": list(r.token_ids.ids), None: None}
+    mode = "continue" if r.chat.continue_final_message else "generate"
+    given["chat"] = ([(ROLES.get(m.role, ""), m.content) for m in r.chat.messages], mode, r.chat.variables)
     found = values_of(r) | {"input": given[r.WhichOneof("input")], "keep_second": r.pair.keep_second}
     del found["text"]
     for name in ("output", "generate"):

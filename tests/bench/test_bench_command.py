@@ -63,7 +63,7 @@ def test_a_rate_on_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> No
         for dispatcher in point["dispatchers"]:
             assert dispatcher["steps_per_s"] > 0 and dispatcher["items_per_step"] >= 1
         assert {"supervisor", "frontdoor", "dispatcher"} <= set(point["server_cpu"])
-        files = {"report.json", "report.html", "points.csv"}
+        files = {"report.json", "report.html"}
         assert {path.name for path in Path("out").iterdir()} == files
         out = capsys.readouterr()
         assert "300/s" in out.out and "Traceback" not in out.err

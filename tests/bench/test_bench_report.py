@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
 import html.parser
 import io
 import json
@@ -18,8 +17,7 @@ from bench_results import result_of
 from matplotlib.figure import Figure
 
 from fastqps.bench.report import page as html_page
-from fastqps.bench.report import plots, points, points_csv, run_facts, summary, tables, terminal, wording
-from fastqps.bench.report.points_csv import FIXED
+from fastqps.bench.report import plots, points, run_facts, summary, tables, terminal, wording
 from fastqps.bench.report.summary import severity
 from fastqps.bench.results.point import Point
 
@@ -47,7 +45,7 @@ def _lay_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "_image", laid_out_once)
 
 
-page, table, facts_of = map(typed, (html_page.page, points_csv.points_csv, summary.facts_of))
+page, facts_of = map(typed, (html_page.page, summary.facts_of))
 labels_of, plots_of, columns_of = map(typed, (run_facts.labels_of, plots.plots_of, tables.columns_of))
 write_report, print_result = map(typed, (html_page.write_report, terminal.print_result))
 
@@ -196,7 +194,7 @@ def test_names_of_points_are_no_markup(pages: Pages) -> None:
 def test_a_file_holds_what_cannot_be_encoded(tmp_path: Path) -> None:
     result = bench_results.rate()
     result["notes"] = ["lone \ud800 surrogate"]
-    assert [path.name for path in write_report(result, tmp_path)] == ["report.html", "points.csv"]
+    assert write_report(result, tmp_path) == tmp_path / "report.html"
 
 
 def test_labels_of_devices(pages: Pages) -> None:
@@ -274,20 +272,6 @@ def test_one_sentence(name: str, changes: dict[str, Any], said: str) -> None:
 
 def test_doubt_has_one_colour() -> None:
     assert severity("INCONCLUSIVE") == severity("UNSTABLE") != severity("INVALID")
-
-
-def test_csv_has_its_columns_and_the_exact_figures() -> None:
-    result = bench_results.sweep()
-    rows = list(csv.DictReader(io.StringIO(table(result))))
-    assert list(rows[0])[: len(FIXED)] == list(FIXED)
-    assert list(rows[0])[len(FIXED) :] == ["status_OK", "status_RESOURCE_EXHAUSTED"]
-    for row, point in zip(rows, result["points"], strict=True):
-        assert float(row["response_p99_us"]) == point["response_time_us"]["p99"]
-        assert float(row["stage_device_mean_us"]) == point["stages_us"]["device"]["mean"]
-        assert float(row["idle_gather"]) == point["idle_reasons"]["gather"]
-        assert int(row["ok"]) == point["status"]["OK"]
-    assert "setting_max_batch_items" in table(bench_results.tune()).splitlines()[0]
-    assert table(bench_results.result("rate", [])).splitlines() == [",".join(FIXED)]
 
 
 @pytest.mark.parametrize("name", bench_results.ALL)

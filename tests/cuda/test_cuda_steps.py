@@ -157,7 +157,10 @@ def test_lanes_at_once_equal_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "prefix"),
-    [("qwen2", 9), ("qwen3", 0), ("gpt2", 9), *nightly(("llama", 9), ("llama-5-heads", 0), ("opt-normed-sums", 0))],
+    [
+        *[("qwen2", 9), ("qwen3", 0), ("gpt2", 9), ("olmo2", 0), ("gpt_neox", 9)],
+        *nightly(("llama", 9), ("llama-5-heads", 0), ("opt-normed-sums", 0), ("granite", 9), ("stablelm-parallel", 0)),
+    ],
 )
 def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str, prefix: int) -> None:
     check_decoder(tmp_path, kind, prefix, close=1e-4)

@@ -202,10 +202,12 @@ def test_the_same_seed_gives_the_same_tokens_in_any_company(tmp_path: Path) -> N
     cases = [
         (
             random_ids(rng),
-            GenerateOptions(temperature=rng.choice([0.7, 1.5]), top_k=k, top_p=p, seed=rng.randrange(1 << 64)),
+            GenerateOptions(
+                temperature=rng.choice([0.7, 1.5]), top_k=k, top_p=p, min_p=least, seed=rng.randrange(1 << 64)
+            ),
         )
         for k in (0, 1, 5, 64)
-        for p in (0.3, 0.9, 1.0)
+        for p, least in ((0.3, 0.0), (0.9, 0.2), (1.0, 0.0), (1.0, 0.1))
     ]
     alone = [make_generator(card).generate([ids], **sampling)[0].token_ids for ids, sampling in cases]
     for batch, in_flight, slots in ((DecodeBatch, 2, 12), (DecodeBatch, 1, 5), (ReferenceBatch, 2, 3)):
@@ -234,7 +236,7 @@ def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
 def test_bfloat16_is_the_same_in_company(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     """And as many texts as with transformers' own bf16 are those of fp32, but for a tenth."""
     rng, total, exact, theirs = random.Random(2), 0, 0, 0
-    for kind in ("llama-gqa-tied", "llama3-rope", "qwen3", "qwen2-mqa-tied"):
+    for kind in ("llama-gqa-tied", "llama3-rope", "qwen3", "qwen2-mqa-tied", "gpt2", "gpt_neox", "olmo2", "granite"):
         model = write_decoder(tmp_path / kind, kind).bfloat16()
         wide = copy.deepcopy(model).float()
         prompts = [random_ids(rng) for _ in range(12)]

@@ -11,6 +11,7 @@ from typing import Any
 import fake_cuda
 import pytest
 import torch
+import transformers as tr
 from decoders import DECODERS, VOCAB, write_decoder
 from nightly import nightly
 from padded import PaddedDecoder
@@ -69,7 +70,26 @@ def random_options(rng: random.Random, max_tokens: int) -> dict[str, Any]:
     if rng.random() < 0.4:
         ids = [id for id in range(VOCAB) if id != FORCED]  # a request that suppresses all that is forced is refused
         found["suppress_token_ids"] = tuple(rng.sample(ids, rng.randint(1, 8)))
+    for name in ("presence_penalty", "frequency_penalty"):
+        if rng.random() < 0.3:
+            found[name] = rng.choice([-2.0, -0.1, 0.0, 0.3, 1.1])
     return found
+
+
+class AnswerPenalties(tr.LogitsProcessor):
+    """vLLM's presence and frequency penalties, which transformers has not; the tokens from ``begin`` on count.
+
+    As ``apply_penalties`` there, after all of transformers' own processors.
+    """
+
+    def __init__(self, begin: int, presence: float, frequency: float, forced_at: int | None) -> None:
+        self._begin, self._presence, self._frequency, self._forced_at = begin, presence, frequency, forced_at
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if input_ids.shape[1] == self._forced_at:
+            return scores
+        counts = input_ids[0, self._begin :].bincount(minlength=scores.shape[1])
+        return scores - self._frequency * counts - self._presence * (counts > 0)
 
 
 def expected(model: Any, ids: list[int], max_tokens: int, eos: list[int], options: dict[str, Any]) -> list[int]:
@@ -79,6 +99,8 @@ def expected(model: Any, ids: list[int], max_tokens: int, eos: list[int], option
         named["min_new_tokens"] = options["min_tokens"]
     if "suppress_token_ids" in options:
         named["suppress_tokens"] = [*(model.generation_config.suppress_tokens or []), *options["suppress_token_ids"]]
+    forced_at = len(ids) + max_tokens - 1 if model.generation_config.forced_eos_token_id is not None else None
+    penalties = (options.get(name, 0.0) for name in ("presence_penalty", "frequency_penalty"))
     row = torch.tensor([ids])
     with torch.inference_mode():
         made = model.generate(
@@ -88,6 +110,7 @@ def expected(model: Any, ids: list[int], max_tokens: int, eos: list[int], option
             max_new_tokens=max_tokens,
             pad_token_id=0,
             eos_token_id=eos,
+            logits_processor=tr.LogitsProcessorList([AnswerPenalties(len(ids), *penalties, forced_at)]),
             **named,
         )
     found: list[int] = made[0, len(ids) :].tolist()
@@ -148,6 +171,9 @@ def test_options_make_a_difference(tmp_path: Path) -> None:
         {"repetition_penalty": 1.5},
         {"no_repeat_ngram_size": 1},
         {"suppress_token_ids": (plain[0], plain[1])},
+        {"presence_penalty": 1.5},
+        {"frequency_penalty": 0.7},
+        {"frequency_penalty": -0.7},
     ):
         want = expected(model, ids, MAX_OUTPUT, EOS, options)
         assert want != plain, options
@@ -270,6 +296,11 @@ def test_the_engine_has_the_options(tmp_path: Path) -> None:
         ({"repetition_penalty": float("nan")}, "repetition_penalty nan "),
         ({"repetition_penalty": 1e-60}, "repetition_penalty 1e-60 "),  # nothing in float32
         ({"repetition_penalty": 1e60}, r"repetition_penalty 1e\+60 "),
+        *(
+            ({name: -2.5}, f"{name} -2.5 .* at least -2, at most 2")
+            for name in ("presence_penalty", "frequency_penalty")
+        ),
+        ({"min_p": 1.5}, "min_p 1.5 is out of range: at least 0, at most 1"),
         ({"no_repeat_ngram_size": 65}, "no_repeat_ngram_size 65 is out of range: 0 to 64"),
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size -1 "),
         ({"min_tokens": 5, "max_tokens": 4}, "min_tokens 5 is out of range: at least 0, at most max_tokens, 4"),

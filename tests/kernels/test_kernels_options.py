@@ -51,12 +51,14 @@ def random_run(rng: random.Random, slot: int, vocab: int, state: DecodeState) ->
     length, different = rng.choice([1, 2, 5, 40, POSITIONS]), rng.choice([1, 3, vocab])
     tokens = [rng.randrange(min(different, vocab)) for _ in range(length)]
     state.history[slot, :length] = ints(tokens, length)
-    made = rng.choice([0, 1, 5])
+    made = min(length, rng.choice([0, 1, 5, 300]))
     options = {
         "repetition_penalty": rng.choice([1.0, 1.3, 0.6]),
         "no_repeat_ngram_size": rng.choice([0, 0, 1, 2, 3, 64]),
         "min_tokens": rng.choice([0, 2, 6]),
         "suppress_token_ids": rng.sample(range(vocab), rng.randint(0, min(vocab, 8))),
+        "presence_penalty": rng.choice([0.0, 0.0, 1.1, -2.0]),
+        "frequency_penalty": rng.choice([0.0, 0.0, 0.3, -0.7]),
     }
     params = sequence_params(slot, max_tokens=rng.choice([1, 2, 6, 99]), **(options if rng.random() < 0.7 else {}))
     state.params[slot] = ints(params, ADMITTED_WORDS)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
+import transformers as tr
 from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 from nightly import nightly
 
 from fastqps._core import PARAM_WORDS, sequence_params
 from fastqps.kernels.sampling.sample import sample
+from fastqps.kernels.torch_ops.sample import sampled as torch_sampled
 from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
@@ -27,9 +30,11 @@ computed_by = by_torch_too(__name__, "sample")
 CPU = CpuDecodeOps(torch.float32)
 
 
-def record(temperature: float = 0.0, top_p: float = 1.0, top_k: int = 0, *, seed: int = 0, **options: Any) -> list[int]:
+def record(
+    temperature: float = 0.0, top_p: float = 1.0, top_k: int = 0, min_p: float = 0.0, *, seed: int = 0, **options: Any
+) -> list[int]:
     """A sequence's parameters, in slot 0."""
-    asked = {"max_tokens": 100, "logprobs": True, **options}
+    asked = {"max_tokens": 100, "logprobs": True, "min_p": min_p, **options}
     return sequence_params(0, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed % 2**64, **asked)
 
 
@@ -89,14 +94,16 @@ def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
     Of a draw from the whole vocabulary, or from the top_p of it.
     """
     floats = torch.tensor(words, dtype=torch.int32).view(torch.float32)
-    temperature, top_p = (float(floats[PARAM_WORDS[name]]) for name in ("temperature", "top_p"))
+    temperature, top_p, min_p = (float(floats[PARAM_WORDS[name]]) for name in ("temperature", "top_p", "min_p"))
     assert words[PARAM_WORDS["top_k"]] == 0, "a draw from the top_k likeliest may not differ"
     u = float(uniform(*(torch.tensor([word]) for word in (*words[PARAM_WORDS["seed"] :][:2], made))))
     edges = (logits.double() / temperature).softmax(-1)
-    if top_p >= 1:
+    if top_p >= 1 and min_p == 0:
         return float((edges.cumsum(-1) - u).abs().min())
-    edges = edges.sort(descending=True).values.cumsum(-1)
-    kept = edges[int((edges < top_p).sum())]
+    edges = edges.sort(descending=True).values
+    likely = int((edges >= min_p * edges[0]).sum())
+    edges = edges.cumsum(-1)
+    kept = edges[min(int((edges < top_p).sum()), likely - 1)]
     return float(min((edges / kept - u).abs().min(), (edges - top_p).abs().min()))
 
 
@@ -105,9 +112,9 @@ def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
 )
 def test_every_option_over_many_seeds(vocab: int, dtype: torch.dtype) -> None:
     torch.manual_seed(vocab)
-    options = list(product((0.0, 0.3, 1.5), (1.0, 0.9, 0.0), (0, 1, 5, 200)))
+    options = list(product((0.0, 0.3, 1.5), (1.0, 0.9, 0.0), (0, 1, 5, 200), (0.0, 0.05)))
     if DEVICE == "cpu" and vocab != 300:  # the interpreter takes 0.2 s a sequence: all combinations for one vocabulary
-        options = options[::5]  # holds every value of every option
+        options = options[::7]  # holds every value of every option
     records = [record(*o, seed=torch.randint(-(2**63), 2**63 - 1, ()).item()) for o in options]
     made = torch.randint(0, 2**31 - 2, (len(records),)).tolist()
     _, edges = assert_same((4 * torch.randn(len(records), vocab)).to(dtype), records, made)
@@ -121,8 +128,10 @@ def test_flat_and_steep_draws_from_all() -> None:
     assert edges <= 1
 
 
-@pytest.mark.parametrize("top_p", [0.9, *nightly(0.3, 0.99999)])
-def test_a_nucleus_wider_than_the_candidates(top_p: float) -> None:
+@pytest.mark.parametrize(
+    ("top_p", "min_p"), [(0.9, 0.0), (1.0, 0.02), *nightly((0.3, 0.0), (0.99999, 0.0), (0.9, 0.02))]
+)
+def test_a_nucleus_wider_than_the_candidates(top_p: float, min_p: float) -> None:
     torch.manual_seed(2)
     logits = torch.logspace(-1, 1, 8)[:, None] * torch.randn(8, 700)
     logits[3] = 0.0
@@ -130,7 +139,7 @@ def test_a_nucleus_wider_than_the_candidates(top_p: float) -> None:
     logits[5, ::2] = torch.nan
     logits[6] = -torch.inf
     logits[6, 3::7] = 1.0
-    records = [record(1.0, top_p, seed=i) for i in range(8)]
+    records = [record(1.0, top_p, 0, min_p, seed=i) for i in range(8)]
     wanted, edges = assert_same(logits, records, [5] * 8)
     assert edges <= 1
     assert wanted[3] >= 64, "some token is none of the first 64"
@@ -149,7 +158,9 @@ def test_ties_go_to_the_first() -> None:
     assert tokens[:2].tolist() == [5, 0]
 
 
-@pytest.mark.parametrize("option", [record(), record(1.0), record(1.0, 0.9), record(0.7, 1.0, 3)])
+@pytest.mark.parametrize(
+    "option", [record(), record(1.0), record(1.0, 0.9), record(0.7, 1.0, 3), record(1.0, 1.0, 0, 0.1)]
+)
 def test_what_is_not_a_number_is_never_chosen(option: list[int]) -> None:
     nan, inf = torch.nan, torch.inf
     logits = torch.randn(7, 400)
@@ -166,6 +177,40 @@ def test_what_is_not_a_number_is_never_chosen(option: list[int]) -> None:
     wanted, found, _, _ = sampled(logits, [option] * 7, [9] * 7)
     assert found.tokens[:7].tolist() == wanted.tokens.tolist()
     torch.testing.assert_close(found.logprobs[:7].cpu(), wanted.logprobs, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_p", "top_k", "min_p"),
+    [(0.8, 1.0, 0, 0.0), (1.3, 0.8, 0, 0.0), (1.0, 1.0, 9, 0.0), (1.5, 1.0, 0, 0.05), (1.5, 0.8, 30, 0.03)],
+)
+def test_draws_are_distributed_as_the_warpers_of_transformers_say(
+    temperature: float, top_p: float, top_k: int, min_p: float, computed_by: str
+) -> None:
+    """Of a vocabulary beyond the candidates: none that is removed, and the others as often as they are likely."""
+    n, vocab = 20_000, 100
+    logits = 2 * torch.randn(1, vocab, generator=torch.Generator().manual_seed(3))
+    warpers = tr.LogitsProcessorList([tr.TemperatureLogitsWarper(temperature)])
+    warpers += [tr.TopKLogitsWarper(top_k)] if top_k else []
+    warpers += [tr.TopPLogitsWarper(top_p), tr.MinPLogitsWarper(min_p)]
+    likely = warpers(torch.zeros(1, 1, dtype=torch.long), logits.clone()).softmax(-1)[0].double()
+    assert (likely == 0).any() == (top_p < 1 or top_k > 0 or min_p > 0)
+    params = torch.tensor([record(temperature, top_p, top_k, min_p)], dtype=torch.int32).repeat(n, 1)
+    params[:, PARAM_WORDS["seed"]] = torch.arange(n)
+    rows, made = logits.expand(n, -1).contiguous(), ints([0] * n, n)
+    if computed_by == "torch":
+        tokens = torch_sampled(rows, params, made, ints([], 0))[0]
+    else:
+        state = replace(empty_state(n), params=params)
+        step = Rows([(slot, 0, 1) for slot in range(n)], T=n, S=n).exact(made=made)
+        CPU.sample(rows, step, state)
+        tokens = step.tokens
+    drawn = tokens.bincount(minlength=vocab).double()
+    there = likely > 0
+    assert not drawn[~there].any()
+    wanted = n * likely[there]
+    chi_squared = float(((drawn[there] - wanted) ** 2 / wanted).sum())
+    free = int(there.sum()) - 1
+    assert chi_squared < free + 6 * math.sqrt(2 * free) + 10, "6 standard deviations"
 
 
 def test_stops_and_lengths() -> None:

@@ -119,9 +119,6 @@ def test_failures_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         code, line = fails(silent.getsockname()[1], *load, "--connect-timeout", "300ms")
     assert code == 1 and "the server says nothing" in line
-    with server() as found:
-        code, line = fails(found.port, *load, "--cpus", "4000")
-    assert code == 2 and "--cpus" in line
 
 
 def test_a_failure_ends_the_program_with_one_line() -> None:

@@ -81,10 +81,20 @@ def test_an_adapter_makes_a_classifier(tmp_path: Path, family: str, labels: int)
         assert dict(found) == pytest.approx(dict(wanted), abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3-biased"])
-def test_a_decoder_generates_as_what_peft_merges(tmp_path: Path, kind: str) -> None:
+_LLAMAS = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj", "lm_head"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "targets"),
+    [
+        ("llama", _LLAMAS),
+        ("qwen3-biased", _LLAMAS),
+        ("gpt2", ["c_attn", "c_proj", "c_fc"]),
+        ("gpt_neox", ["query_key_value", "dense", "embed_out"]),
+    ],
+)
+def test_a_decoder_generates_as_what_peft_merges(tmp_path: Path, kind: str, targets: list[str]) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
-    targets = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj", "lm_head"]
     write_adapter(adapter, write_decoder(base, kind), task_type="CAUSAL_LM", target_modules=targets)
     limits: dict[str, Any] = {"dtype": "float32", "max_output_tokens": 12}
     expected = Engine(merged(tmp_path / "merged", tr.AutoModelForCausalLM, base, adapter), **limits)

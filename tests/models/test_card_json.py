@@ -26,7 +26,7 @@ CARD = ModelCard(
 # What the front door and the steps do not need.
 UNREAD = {
     "path", "family", "tokenizer", "pad_id", "cls_id", "sep_id", "max_active_dims", "unknown_id", "eos_ids", "stamp",
-    "kv_values", "tokenizer_parts", "adapter", "label_ids", "against_id", "warnings",
+    "kv_values", "tokenizer_parts", "adapter", "against_id", "warnings",
     "logit_options.begin_suppress_tokens", "logit_options.bad_words_ids",
 }  # fmt: skip
 

@@ -97,6 +97,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
     "mistral": [LLAMA_ROPE],
+    **{kind: [LLAMA_ROPE] for kind in ("olmo2", "granite", "granitemoehybrid", "stablelm")},
     "ministral": [LLAMA_ROPE],
     "phi3": [{"rope_parameters": None, "partial_rotary_factor": 1.0} | LLAMA_TOP],
     "smollm3": [
@@ -104,6 +105,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
         {"no_rope_layers": None, "rope_parameters": None},
         {"use_sliding_window": True, "sliding_window": 64, "layer_types": None},
     ],
+    "gemma2": [LLAMA_ROPE],
     "gemma3_text": [
         {"layer_types": None, "rope_parameters": None, "sliding_window_pattern": 2, "rope_local_base_freq": 1e4}
     ],

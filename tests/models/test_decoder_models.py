@@ -12,6 +12,7 @@ import pytest
 import torch
 from checkpoints import write_checkpoint
 from decoders import DECODERS, VOCAB, write_byte_tokenizer, write_decoder
+from published_configs import GENERATORS as PUBLISHED_GENERATORS
 
 from fastqps import Engine
 from fastqps.cli import main
@@ -20,6 +21,7 @@ from fastqps.engine.generator import Generator
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.families import FAMILIES, GENERATORS, DecoderFamily
+from fastqps.models.families.nearest import NEAREST
 
 pytestmark = pytest.mark.compute
 
@@ -158,6 +160,15 @@ def test_a_step_has_to_hold_a_prompt(tmp_path: Path) -> None:
 def test_every_family_is_tested() -> None:
     assert {family for family, _ in DECODERS.values()} == {
         kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)
+    }
+
+
+def test_what_is_advised_is_served() -> None:
+    """No type in the table is served, and the configuration of every checkpoint that it names is tested."""
+    types = [kind for nearest in NEAREST.values() for kind in nearest]
+    assert len(types) == len(set(types)) and not set(types) & FAMILIES.keys()
+    assert {name for nearest in NEAREST.values() for name in nearest.values()} <= {
+        each.name for each in PUBLISHED_GENERATORS
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import types
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +34,6 @@ def block(number: int) -> str:
     return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[number]
 
 
-def module(number: int) -> types.ModuleType:
-    made = types.ModuleType("family")
-    exec(block(number), made.__dict__)
-    return made
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FAMILIES, "granite", module(1).FAMILY)  # type: ignore[arg-type]
-
-
 def write(path: Path, model: Any) -> Any:
     with torch.no_grad():
         for parameter in model.parameters():
@@ -54,33 +42,9 @@ def write(path: Path, model: Any) -> Any:
     return model
 
 
-def test_the_encoder_of_the_page_is_served() -> None:
-    assert block(0) == (ROOT / "fastqps/models/families/electra.py").read_text()
-
-
-@pytest.mark.usefixtures("table")
-@pytest.mark.parametrize("scale", [1.0, 0.3])
-def test_the_decoder_of_the_page_equals_transformers(scale: float, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    sizes = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": 128, "vocab_size": 96}
-    config = tr.GraniteConfig(**sizes, **ends, attention_multiplier=scale, attention_bias=True)
-    model = write(tmp_path, tr.GraniteForCausalLM._from_config(config, attn_implementation="eager"))
-    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=20, max_output_tokens=12)
-    assert engine.card.family == "granite"
-    how = tr.GenerationConfig(max_new_tokens=12, do_sample=False, pad_token_id=0)
-    for ids, answer in zip(IDS, engine.generate(IDS), strict=True):
-        with torch.inference_mode():
-            made = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), generation_config=how)
-        assert answer.token_ids == made[0, len(ids) :].tolist()
-
-
-@pytest.mark.usefixtures("table")
-def test_a_refused_key_of_the_page_is_refused(tmp_path: Path) -> None:
-    config = tr.GraniteConfig(**SIZES, vocab_size=96, embedding_multiplier=2.0)
-    tr.GraniteForCausalLM._from_config(config).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match=r"embedding_multiplier 2\.0 is not supported"):
-        load_card(str(tmp_path), 20)
+@pytest.mark.parametrize(("number", "family"), [(0, "electra"), (1, "granite")])
+def test_families_of_the_page_are_served(number: int, family: str) -> None:
+    assert block(number) == (ROOT / f"fastqps/models/families/{family}.py").read_text()
 
 
 @pytest.mark.parametrize("model_type", ["xlnet", "", None, 3])

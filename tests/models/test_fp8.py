@@ -12,7 +12,17 @@ from fastqps.kernels.float8_format import E4M3FN, E4M3FNUZ, format_of, format_on
 from fastqps.kernels.torch_ops import rows as rows_in_torch
 from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.ops import fp8
-from fastqps.ops.fp8 import Quantised, as_fnuz, concatenate, multiply, quantise_weight, quantised_for
+from fastqps.ops.fp8 import (
+    Quantised,
+    Weight,
+    as_fnuz,
+    by_part,
+    concatenate,
+    multiply,
+    quantise_weight,
+    quantised_for,
+    split,
+)
 
 pytestmark = pytest.mark.compute
 
@@ -150,6 +160,15 @@ def test_weights_of_one_input_are_joined() -> None:
     assert isinstance(mixed, torch.Tensor)
     assert torch.equal(mixed, torch.cat([quantised[0].dequantised(), parts[1]]))
     assert torch.equal(fp8.plain(concatenate(parts)), torch.cat(parts))
+
+
+def test_weights_that_lie_in_one_tensor_are_split_as_they_would_be_in_full() -> None:
+    whole = quantise_weight(torch.randn(2 * 3 * 16, 32))
+    parts: list[Weight] = [*split(by_part(whole, heads=2), (32, 48, 16))]
+    plain = split(by_part(whole.dequantised(), heads=2), (32, 48, 16))
+    assert torch.equal(plain[0], whole.dequantised()[[*range(16), *range(48, 64)]])
+    for part, full in zip(parts, plain, strict=True):
+        assert isinstance(part, Quantised) and torch.equal(part.dequantised(), full)
 
 
 def test_what_is_joined_for_its_size_alone_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:

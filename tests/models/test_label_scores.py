@@ -76,7 +76,7 @@ def test_the_example_of_qwen3_reranker_s_card(qwen: Path) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3", "mistral"])
+@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma3_text"])
 def test_many_labels_of_every_family(kind: str, tied: bool, tmp_path: Path) -> None:
     write_qwen(tmp_path, CHATML, kind=kind, tie_word_embeddings=tied)
     names = ["yes", "no", "the", "of", "and", "to", "in", "is"]
@@ -91,6 +91,16 @@ def test_many_labels_of_every_family(kind: str, tied: bool, tmp_path: Path) -> N
             np.testing.assert_allclose(by_label(engine.card, scores), softmax(tmp_path, ids, tokens), atol=1e-4)
 
 
+@pytest.mark.parametrize("trims", [" | trim", ".strip()"])
+def test_a_chat_template_may_trim(trims: str, tmp_path: Path) -> None:
+    write_qwen(tmp_path, CHATML.replace("each.content", f"each.content{trims}"))
+    card = load_card(str(tmp_path), labels=["yes", "no"])
+    tokenizer = tr.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("\u2003 a\u3000\n", "\x85\x1c", " ", "été", *TEXTS[:4]):
+        said = [{"role": "user", "content": text}]
+        assert ids_of(card, text) == tokenizer.apply_chat_template(said, add_generation_prompt=True)["input_ids"]
+
+
 def test_without_a_template_a_label_goes_on_with_a_space(qwen: Path) -> None:
     engine = Engine(str(qwen), dtype="float32", labels=["the", "of"])
     tokenizer = tr.AutoTokenizer.from_pretrained(qwen)
@@ -99,6 +109,12 @@ def test_without_a_template_a_label_goes_on_with_a_space(qwen: Path) -> None:
         ids = tokenizer("".join(item))["input_ids"]
         found = by_label(engine.card, engine.predict([item])[0])
         np.testing.assert_allclose(found, softmax(qwen, ids, list(engine.card.label_ids)), atol=1e-4)
+
+
+def test_a_reranker_that_would_generate_is_warned_of(qwen: Path) -> None:
+    ranks = "its name says that it ranks: --labels yes,no with --template"
+    for name in ("Qwen3-Reranker", "x"):
+        assert (ranks in " ".join(load_card(str(qwen), name=name).warnings)) == (name != "x")
 
 
 def test_one_label_is_a_probability_by_itself(qwen: Path) -> None:
@@ -205,7 +221,7 @@ def test_a_head_of_its_own_behind_a_chat_template(tmp_path: Path) -> None:
         (["yes"], "nosuch", "--template 'nosuch': neither a file nor one of .*: qwen3-reranker"),
         (["yes"], "{% if %}", "not a Jinja template: Expected an expression"),
         (["yes"], "no text at all", "the first text does not reach what it renders"),
-        (["yes"], "{{ text | upper }}", "it changes texts such as 'what is food'"),
+        (["yes"], "{{ text | upper }}", "it changes texts such as 'what is food'; it may put"),
         (["yes"], "{{ raise_exception('never') }}", r"it cannot be rendered \(.*never\)"),
         (["yes"], "{{ text }}e", "the tokens of its end, 'e', depend on the text in front of it"),
         ([], "qwen3-reranker", "--template is for scores, and the model's task is generate"),

@@ -48,6 +48,7 @@ def shrink(config: Config) -> Config:
     sizes |= {"d_model": WIDTH, "d_ff": 64, "d_kv": 16, "num_layers": 2, "num_decoder_layers": 2, "num_heads": HEADS}
     sizes |= {"n_heads": HEADS} if "n_heads" in config else {"num_attention_heads": HEADS}
     sizes |= {"n_embd": WIDTH, "n_head": HEADS, "n_layer": 2, "n_positions": 128, "ffn_dim": 64}
+    sizes |= {"shared_intermediate_size": 64, "mamba_n_heads": HEADS}
     if config.get("word_embed_proj_dim"):
         sizes["word_embed_proj_dim"] = WIDTH if config["word_embed_proj_dim"] == config["hidden_size"] else WIDTH // 2
     small |= {key: size for key, size in sizes.items() if key in config}

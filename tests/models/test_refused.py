@@ -125,12 +125,15 @@ CONFIGS: dict[str, Rows] = {
         ({"tie_word_embeddings": None}, "tie_word_embeddings"),
         ({"rms_norm_eps": None}, "rms_norm_eps"),
         ({"num_local_experts": 4}, "num_local_experts"),
-        ({"model_type": "phi"}, "'phi' is not supported; supported: .*llama, .*qwen2, qwen3"),
+        ({"model_type": "phi"}, "'phi' is not supported: .* nearest .* is microsoft/Phi-4-mini-.*; supported: .*qwen3"),
         (
             {"model_type": "bloom", "architectures": ["BloomForCausalLM"]},
-            "generation .* 'bloom' is not supported; supported: gemma3_text, ",
+            "generation .* 'bloom' is not supported: its layers .* nearest .* is HuggingFaceTB/SmolLM2",
         ),
-        ({"model_type": "phi", "architectures": ["PhiModel"]}, "supported: bert, .*llama, mistral, .*qwen3"),
+        (
+            {"model_type": "nobody", "architectures": ["NobodyModel"]},
+            "'nobody' is not supported; supported: bert, .*llama, mistral, .*qwen3",
+        ),
         ({"architectures": ["LlamaModel"]}, "has to be ForCausalLM, ForSequenceClassification or .*, or have a"),
         ({"rope_scaling": {"type": "dynamic"}}, "lacks factor, .*'dynamic' needs$"),
         (
@@ -197,6 +200,31 @@ CONFIGS: dict[str, Rows] = {
         ({"layer_types": None, "sliding_window_pattern": 0}, "sliding_window_pattern"),
         ({"architectures": ["Gemma3TextModel"]}, "Gemma3TextModel is not supported"),
     ],
+    "granitemoehybrid": [
+        ({"num_local_experts": 8}, "experts are not computed; granite-4.0-350m"),
+        ({"layer_types": ["mamba", "attention"]}, "Mamba layers are not computed; granite-4.0-350m"),
+        ({"layer_types": None}, "Mamba layers are not computed"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type"),
+    ],
+    "stablelm": [
+        ({"qk_layernorm": True}, "stablelm-2-1_6b has no"),
+        ({"architectures": ["StableLmForSequenceClassification"]}, "a stablelm is served as a generator alone"),
+    ],
+    "gpt_neox": [
+        ({"rotary_pct": 0.1, "rope_parameters": None}, "turns 0 of a head's numbers"),
+        ({"hidden_act": "silu"}, "hidden_act"),
+    ],
+    "gpt2": [
+        ({"scale_attn_by_inverse_layer_idx": True}, "scores of all layers have one scale"),
+        ({"n_layer": 3}, "2 tensors have it, and 3 layers need it"),
+        ({"sliding_window": 5}, "the attention of this family has no window"),
+    ],
+    "opt": [
+        ({"_remove_final_layer_norm": True}, "the last norm is computed"),
+        ({"word_embed_proj_dim": 16}, "config.json says"),
+    ],
+    "olmo2": [({"hidden_act": "relu"}, '"relu".*supported: silu')],
+    "granite": [({"residual_multiplier": 0}, "residual_multiplier 0")],
     "llama-biased": [
         ({"mlp_bias": False}, r"'layers\.0\.mlp\.\w+\.bias', for which config.json's model has no place$"),
     ],

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from checkpoints import write_checkpoint
+from checkpoints import FEW_TASKS, write_checkpoint
 from decoders import write_decoder
 from model_runs import random_items, run
 
 from fastqps._core import ITEMS, TOKENS, Program, trim_memory
 from fastqps.architectures.packed import PackedModel
-from fastqps.devices.cpu.transformer import make_decoder, say_torch_calls
+from fastqps.architectures.weights import Weights
+from fastqps.devices.cpu.transformer import make_decoder, make_encoder, say_torch_calls
 from fastqps.devices.place import Place
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
@@ -64,6 +65,26 @@ def test_a_loaded_model_leaves_no_memory_unused(tmp_path: Path) -> None:
     loaded = anonymous_bytes()
     trim_memory()
     assert kept and loaded - anonymous_bytes() < weights // 20
+
+
+@pytest.mark.parametrize("family", ["decoder", *sorted({family for family, _ in FEW_TASKS})])
+def test_a_loaded_model_maps_no_file(tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever part of it keeps the ``Weights``: a dispatcher collects no garbage."""
+    kept: list[Weights] = []
+    close = Weights.close
+
+    def keep(self: Weights) -> None:
+        kept.append(self)
+        close(self)
+
+    monkeypatch.setattr(Weights, "close", keep)
+    if family == "decoder":
+        write_decoder(tmp_path, "llama")
+        make_decoder(load_card(str(tmp_path), 16, max_output_tokens=4), 2, 16, Place("cpu"))
+    else:
+        write_checkpoint(tmp_path, family, "embed" if family == "t5" else "classify")
+        make_encoder(load_card(str(tmp_path)), 2, 64, Place("cpu"))
+    assert kept and str(tmp_path) not in Path("/proc/self/maps").read_text()
 
 
 def test_layers_share_memory_and_so_do_the_steps_of_a_lane(tmp_path: Path) -> None:

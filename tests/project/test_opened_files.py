@@ -64,7 +64,13 @@ PARSERS["json.loads"] = {
     *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
-    *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py"),
+    *("models/chat/child.py", "models/chat/reading.py", "models/chat/tokens.py", "frontdoor/vllm_tokens.py"),
+    *(
+        "models/tokenizers/fixed_tokens.py",
+        "models/tokenizers/tokenizer.py",
+        "process/children.py",
+        "process/credentials.py",
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from word_files import GROWS, PANICS_SLOWLY, write_words
 from fastqps import Tokenizer
 from fastqps.frontdoor.slow_tokenizers.lane import LongTexts, UsualTexts
 from fastqps.frontdoor.slow_tokenizers.template import Template
-from fastqps.frontdoor.slow_tokenizers.worker import Job, Result
+from fastqps.frontdoor.slow_tokenizers.worker import Chat, Job, Result
 from fastqps.models import load_card
 from fastqps.models.tokenizers.tokenizer import Cut
 
@@ -35,7 +35,7 @@ class FakeDoor:
         self.pids: dict[int, int] = {}
 
     def put(self, slot: int, first: str, second: str | None = None, *, connection: int = 7, route: int = ROUTE) -> None:
-        self.waiting[0].append((slot, route, connection, MOST, "counted", first, second))
+        self.waiting[0].append((slot, route, connection, MOST, "counted", first, second, None))
 
     def next_texts(self, long_ones: bool, most: int, timeout_ms: int) -> list[Job]:
         jobs = list(self.waiting[long_ones])
@@ -43,9 +43,17 @@ class FakeDoor:
         return jobs
 
     def defer_text(
-        self, slot: int, route: int, connection: int, tokens_max: int, cut: Cut, first: str, second: str | None
+        self,
+        slot: int,
+        route: int,
+        connection: int,
+        tokens_max: int,
+        cut: Cut,
+        first: str,
+        second: str | None,
+        chat: Chat | None,
     ) -> None:
-        self.waiting[True].append((slot, route, connection, tokens_max, cut, first, second))
+        self.waiting[True].append((slot, route, connection, tokens_max, cut, first, second, chat))
 
     def text_dropped(self, slot: int) -> bool:
         return False
@@ -153,8 +161,8 @@ def test_a_text_is_blamed_at_the_second_death(template: Template, card: str) -> 
     template.load(ROUTE, card)
     door = FakeDoor()
     long = LongTexts(door, template)
-    door.waiting[True].append((0, ROUTE, 7, MOST, "counted", GROWS, None))
-    door.waiting[True].append((1, ROUTE, 7, MOST, "counted", "a", None))
+    door.waiting[True].append((0, ROUTE, 7, MOST, "counted", GROWS, None, None))
+    door.waiting[True].append((1, ROUTE, 7, MOST, "counted", "a", None, None))
     long.turn(0)
     assert door.failure(0) == "the tokenizer's process ended on it, signal 6"
     assert door.ids(1) == [1, 3, 2] and door.restarts == 2

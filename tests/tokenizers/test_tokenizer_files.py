@@ -109,6 +109,8 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "llama", {"tokenizer_class": FAST, "add_bos_token": True, "truncation_side": "left"}, {}),
     ("bpe", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True, "add_eos_token": True}, {}),
     ("bpe", "llama", {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}, {}),
+    ("bpe", "gpt_neox", {"tokenizer_class": "GPTNeoXTokenizerFast", "add_bos_token": True}, {}),
+    ("bpe", "gpt_neox", {"add_prefix_space": True, "bos_token": "<s>"}, {}),
     ("bpe", "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": False}, {}),
     ("bpe", "qwen2", {"tokenizer_class": "LlamaTokenizerFast"}, {}),
     ("bpe", "qwen3", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": True}, {}),

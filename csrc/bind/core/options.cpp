@@ -19,6 +19,7 @@ struct OptionRow {
   const char* kind;
   double high;
   bool above_zero;
+  double low;
   u8 traits;
   std::optional<std::string_view> checkpoint;
 
@@ -49,6 +50,7 @@ void register_options(py::module_& m) {
       .def_readonly("kind", &OptionRow::kind, "uint32, uint64, enum, float, bool, ids, texts or text.")
       .def_readonly("high", &OptionRow::high, "The most that it can be, or how many; inf: no limit.")
       .def_readonly("above_zero", &OptionRow::above_zero, "0 is below its range, too.")
+      .def_readonly("low", &OptionRow::low, "The least that it can be.")
       .def_readonly("checkpoint", &OptionRow::checkpoint,
                     "The member of LogitOptions whose value holds where a request gives none.")
       .def_property_readonly("optional", &OptionRow::is<kOptional>, "As in the .proto.")
@@ -60,8 +62,8 @@ void register_options(py::module_& m) {
   std::vector<OptionRow> rows;
   const auto add = [&rows](const auto& row) {
     const typename std::decay_t<decltype(row)>::Value value{};
-    rows.push_back({row.path, row.number, kind_of(value), row.range.high, row.range.above_zero, row.traits,
-                    row.checkpoint ? std::optional<std::string_view>(row.checkpoint) : std::nullopt});
+    rows.push_back({row.path, row.number, kind_of(value), row.range.high, row.range.above_zero, row.range.low,
+                    row.traits, row.checkpoint ? std::optional<std::string_view>(row.checkpoint) : std::nullopt});
   };
   each_option(kGenerateOptions, add);
   each_option(kOutputOptions, add);

@@ -41,12 +41,13 @@ void add_row_operations(ProgramClass& program) {
   program
       .def(
           "rms_norm",
-          [](Program& self, u64 out, u64 rows, bool bfloat16, i64 n_rows, u64 weight, u32 width, float eps) {
+          [](Program& self, u64 out, u64 rows, bool bfloat16, i64 n_rows, u64 weight, u32 width, float eps,
+             u32 stride) {
             const step::RmsNorm job{
-                address<const float>(weight), address(rows), address(out), 0, width, eps, number(bfloat16)};
+                address<const float>(weight), address(rows), address(out), 0, width, eps, number(bfloat16), stride};
             add_job(self, job, &step::RmsNorm::n_rows, n_rows, step::rms_norm);
           },
-          "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "width"_a, "eps"_a,
+          "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "width"_a, "eps"_a, "stride"_a = 0,
           "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu/cpu_decode.h.")
       .def(
           "normalize",

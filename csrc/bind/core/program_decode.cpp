@@ -142,6 +142,13 @@ void add_decoder_operations(ProgramClass& program) {
            "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, "masks"_a = 0, "mask_words"_a = 0, "masks_state"_a = 0,
            "Writes float32 logits as the checkpoint's rules and each run's options change them; step::LogitChanges in "
            "csrc/step/cpu/logit_options.h.")
+      .def(
+          "cap",
+          [](Program& self, u64 x, bool bfloat16, i64 n_rows, u32 width, float cap) {
+            add_job(self, step::Cap{address<void>(x), 0, width, cap, number(bfloat16)}, &step::Cap::n_rows, n_rows,
+                    step::cap);
+          },
+          "x"_a, "bfloat16"_a, "n_rows"_a, "width"_a, "cap"_a, "x becomes cap * tanh(x / cap).")
       .def("sample", &sample, "tokens"_a, "logprobs"_a, "finish"_a, "last_token"_a, "logits"_a, "bfloat16"_a,
            "n_runs"_a, "vocab"_a, "starts"_a, "kv_slots"_a, "made"_a, "params"_a, "eos_ids"_a, "n_eos"_a,
            "changed"_a = 0, "all_changed"_a = false,

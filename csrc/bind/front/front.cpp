@@ -197,9 +197,11 @@ class Door {
     loop_->grpc.rare.queue().answer({{call.first, call.second}, std::string(body), true, StatusCode::kOk, {}, reply});
   }
 
-  // (slot, route, connection, tokens_max, cut, first, second)
+  // (slot, route, connection, tokens_max, cut, first, second, chat)
   using CutName = py::typing::Literal<"'counted'", "'longest'", "'first'">;
-  using TextJob = std::tuple<u32, u32, u64, u32, CutName, std::string, std::optional<std::string>>;
+  // (messages as role and content, mode, variables as JSON)
+  using Chat = std::tuple<std::vector<std::pair<std::string, std::string>>, std::string, std::string>;
+  using TextJob = std::tuple<u32, u32, u64, u32, CutName, std::string, std::optional<std::string>, std::optional<Chat>>;
   std::vector<TextJob> next_texts(bool long_ones, size_t most, int timeout_ms) {
     std::vector<service::TokenizeJob> jobs;
     {
@@ -211,13 +213,18 @@ class Door {
     for (auto& job : jobs)
       out.emplace_back(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.tokens_max,
                        one_of<CutName>(text::name_of(job.cut)), std::move(job.first),
-                       job.pair ? std::optional(std::move(job.second)) : std::nullopt);
+                       job.pair ? std::optional(std::move(job.second)) : std::nullopt, chat_of(job));
     return out;
   }
   // A text as next_texts() gave it waits again, among the long ones.
   void defer_text(u32 slot, u32 route, u64 connection, u32 tokens_max, const std::string& cut, std::string first,
-                  std::optional<std::string> second) {
+                  std::optional<std::string> second, std::optional<Chat> chat) {
     service::TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
+    if (chat) {
+      const auto mode = std::ranges::find(kChatModes, std::get<1>(*chat)) - std::begin(kChatModes);
+      if (size_t(mode) == std::size(kChatModes)) throw py::value_error("mode");
+      job.chat.emplace(service::ChatJob{std::move(std::get<0>(*chat)), ChatMode(mode), std::move(std::get<2>(*chat))});
+    }
     job.tokens_max = tokens_max;
     job.cut = text::cut_named(cut).value();
     job.from = {u32(connection), u32(connection >> 32)};
@@ -242,6 +249,11 @@ class Door {
   }
 
  private:
+  static std::optional<Chat> chat_of(service::TokenizeJob& job) {
+    if (!job.chat) return std::nullopt;
+    return Chat{std::move(job.chat->messages), std::string(kChatModes[u8(job.chat->mode)]),
+                std::move(job.chat->variables)};
+  }
   template <class T>
   static std::vector<T> values(std::string_view bytes) {
     std::vector<T> out(bytes.size() / sizeof(T));
@@ -337,7 +349,7 @@ PYBIND11_MODULE(_front, m) {
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
       .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "tokens_max"_a, "cut"_a, "first"_a,
-           "second"_a)
+           "second"_a, "chat"_a)
       .def("text_dropped", &Door::text_dropped, "slot"_a)
       .def("texts_done", &Door::texts_done, "results"_a)
       .def("count_tokenizer_restart", &Door::count_tokenizer_restart)

@@ -71,6 +71,14 @@ py::object input_value(const RequestView& view) {
       return text(view.text);
     case Input::kPair:
       return py::make_tuple(text(view.pair_first), text(view.pair_second));
+    case Input::kChat: {
+      std::vector<ChatMessage> messages;
+      chat_messages(view, messages);
+      py::list all;
+      for (const ChatMessage& each : messages)
+        all.append(py::make_tuple(text(kChatRoles[u8(each.role)]), text(each.content)));
+      return py::make_tuple(all, text(kChatModes[u8(view.chat.mode)]), text(view.chat.variables));
+    }
     case Input::kTokenIds:
     case Input::kStep: {
       std::vector<u32> ids(view.token_count);

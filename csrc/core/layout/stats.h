@@ -22,6 +22,7 @@ enum Rpc : u8 {
   kTeiRerank,
   kEmbeddings,
   kCompletions,
+  kChatCompletions,
   kRerank,
   kClassify,
   kPooling,
@@ -32,8 +33,8 @@ enum Rpc : u8 {
 };
 inline constexpr const char* kMethodNames[kMethods] = {
     "Predict",   "PredictBatch", "PredictStream", "Generate",   "ModelInfer",  "ModelStreamInfer",
-    "tei.Embed", "tei.Predict",  "tei.Rerank",    "embeddings", "completions", "rerank",
-    "classify",  "pooling",      "score",         "Steps",      "other"};
+    "tei.Embed", "tei.Predict",  "tei.Rerank",    "embeddings", "completions", "chat.completions",
+    "rerank",    "classify",     "pooling",       "score",      "Steps",       "other"};
 enum Reject : u32 {
   kRejectQueueFull = 0,
   kRejectSlots,

@@ -15,7 +15,7 @@
 namespace fastqps::edge {
 
 inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
-inline constexpr u32 kStepProtocol = 3;      // grows with every change of the messages
+inline constexpr u32 kStepProtocol = 4;      // grows with every change of the messages
 inline constexpr u32 kStepItemsMax = 1024;   // items of one message
 inline constexpr u32 kStepNamesMax = 2048;   // names of one message
 inline constexpr size_t kChecksumBytes = 9;  // of the last field: its tag and the sum

@@ -17,7 +17,7 @@ using HelloFields = Fields<Field<1, Varint, &StepHello::protocol>, Field<2, Text
 struct SamplingFields : OptionFields<kSamplingOptions> {
   static size_t size(const Sampling& sampling) {
     size_t sum = 0;
-    each_field(sampling, [&](u32, const auto& value) { sum += value_size(value); });
+    each_field(sampling, [&](u32 number, const auto& value) { sum += value_size(number, value); });
     return sum;
   }
   static void write(WireWriter& out, const Sampling& sampling) {
@@ -38,8 +38,10 @@ struct SamplingFields : OptionFields<kSamplingOptions> {
       }
     });
   }
-  static size_t value_size(std::integral auto value) { return 1 + varint_size(value); }
-  static size_t value_size(float) { return 1 + sizeof(float); }
+  static size_t value_size(u32 number, std::integral auto value) {
+    return varint_size(varint_tag(number)) + varint_size(value);
+  }
+  static size_t value_size(u32 number, float) { return varint_size(fixed32_tag(number)) + sizeof(float); }
   static void write_value(WireWriter& out, u32 number, std::integral auto value) {
     out.varint(varint_tag(number)), out.varint(value);
   }

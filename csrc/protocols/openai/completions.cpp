@@ -21,6 +21,9 @@ constexpr std::string_view kDone = "data: [DONE]\n\n";
 constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
 
 using Usage = CompletionsHead::Usage;
+using Form = CompletionsHead::Form;
+
+Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.context).form; }
 
 // A token alone, which may be a part of a character. Empty: it has no text.
 std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
@@ -66,8 +69,28 @@ void write_logprobs(JsonWriter& out, const AnsweredCall& call, const GenerationV
   out.raw(R"(,"top_logprobs":null,"text_offset":null})");
 }
 
-void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const GenerationView& generation) {
-  out.raw(R"({"text":)").string(generation.text).raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
+// What was said: a text, a message, or a part of one.
+enum class Said : u8 { kText, kMessage, kRole, kPart, kEnd };
+
+void write_said(JsonWriter& out, Said said, std::string_view text) {
+  switch (said) {
+    case Said::kText:
+      return void(out.raw(R"("text":)").string(text));
+    case Said::kMessage:
+      return void(out.raw(R"("message":{"role":"assistant","content":)").string(text).raw(R"(,"refusal":null})"));
+    case Said::kRole:
+      return void(out.raw(R"("delta":{"role":"assistant","content":""})"));
+    case Said::kPart:
+      return void(out.raw(R"("delta":{"content":)").string(text).raw("}"));
+    case Said::kEnd:
+      return void(out.raw(R"("delta":{})"));
+  }
+}
+
+void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const GenerationView& generation, Said said) {
+  out.raw("{");
+  write_said(out, said, generation.text);
+  out.raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
   write_logprobs(out, call, generation);
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
@@ -75,21 +98,52 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
   out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
 }
 
-void write_head(JsonWriter& out, const AnsweredCall& call) {
-  out.raw(R"({"object":"text_completion",)").raw(behind<CompletionsHead>(call.context));
+void write_head(JsonWriter& out, const AnsweredCall& call, bool chunk) {
+  const char* object = form_of(call) == Form::kText ? "text_completion"
+                       : chunk                      ? "chat.completion.chunk"
+                                                    : "chat.completion";
+  out.raw(R"({"object":")").raw(object).raw("\",").raw(behind<CompletionsHead>(call.context));
   out.raw(R"(,"model":)").string(call.model()).raw(R"(,"choices":[)");
 }
 
-void write_usage(JsonWriter& out, u64 prompt, u64 completion) {
+// The prefix that all prompts share counts as cached. prompts: how many have it.
+void write_usage(JsonWriter& out, const AnsweredCall& call, u64 prompts, u64 prompt, u64 completion) {
+  const u64 cached = prompts * call.prefix_tokens;
+  prompt += cached;
   out.raw(R"("usage":{"prompt_tokens":)").number(prompt).raw(R"(,"completion_tokens":)").number(completion);
-  out.raw(R"(,"total_tokens":)").number(prompt + completion).raw("}");
+  out.raw(R"(,"total_tokens":)").number(prompt + completion);
+  if (cached) out.raw(R"(,"prompt_tokens_details":{"cached_tokens":)").number(cached).raw("}");
+  out.raw("}");
 }
 
-void write_event_end(JsonWriter& out, const ChunkView& chunk, bool with_usage) {
+void write_event_end(JsonWriter& out, const AnsweredCall& call, const ChunkView& chunk, bool with_usage) {
   if (!with_usage) return void(out.raw("]}\n\n"));
   out.raw("],");
-  write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
+  write_usage(out, call, 1, chunk.usage->input_tokens, chunk.usage->output_tokens);
   out.raw("}\n\n");
+}
+
+// An event of a stream.
+void write_event(JsonWriter& out, const AnsweredCall& call, const ChunkView& chunk, const GenerationView& generation,
+                 Said said) {
+  const bool so_far = chunk.usage && head_of<CompletionsHead>(call.context).usage == Usage::kSoFar;
+  out.raw("data: ");
+  write_head(out, call, true);
+  write_choice(out, call, 0, generation, said);
+  write_event_end(out, call, chunk, so_far);
+}
+
+// A message's role comes alone and first, and the reason of its end alone and last.
+void write_message_events(JsonWriter& out, const AnsweredCall& call, const ChunkView& chunk) {
+  GenerationView part = chunk.generation;
+  part.finish_reason = FinishReason::kUnspecified;
+  if (chunk.usage && chunk.usage->output_tokens == part.token_ids.size())
+    write_event(out, call, chunk, {}, Said::kRole);
+  if (!part.text.empty() || !part.logprobs.empty()) write_event(out, call, chunk, part, Said::kPart);
+  if (chunk.generation.finish_reason == FinishReason::kUnspecified) return;
+  GenerationView end;
+  end.finish_reason = chunk.generation.finish_reason;
+  write_event(out, call, chunk, end, Said::kEnd);
 }
 
 }  // namespace
@@ -106,7 +160,7 @@ const JsonApi kCompletionsApi = [] {
 }();
 }  // namespace
 
-CompletionsReader::CompletionsReader(u32 items_max) : FieldsReader(kCompletionsApi, items_max), prompt_(items_max) {}
+CompletionsReader::CompletionsReader(u32 items_max) : CompletionsReader(kCompletionsApi, items_max) {}
 
 FieldRows CompletionsReader::fields() const {
   static constexpr FieldRow kFields[] = {
@@ -127,9 +181,6 @@ FieldRows CompletionsReader::api_fields() const {
       {"stream_options", by<&CompletionsReader::read_stream_options>},
       {"n", only<1>},
       {"best_of", only<1>},
-      {"presence_penalty", only<0>},
-      {"frequency_penalty", only<0>},
-      {"min_p", only<0>},
       {"logit_bias", only_empty<JsonObject>},
       {"length_penalty", only<1>},
       {"use_beam_search", only<false>},
@@ -150,13 +201,21 @@ FieldError CompletionsReader::check(const transport::CallInfo&, ReasonText& reas
   if (!prompt_.given()) return {"prompt", "must be given"};
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
-  // Without include_usage no event has it, as in vLLM.
-  const CompletionsHead head{!usage_ ? Usage::kNone : usage_so_far_ ? Usage::kSoFar : Usage::kAtEnd, ignored_.letter()};
-  char text[96];
-  const int bytes = std::snprintf(text, sizeof text, R"("id":"cmpl-%s","created":%lld)", next_id().text,
-                                  (long long)std::time(nullptr));
-  context_.assign(bytes_of(head)).append(text, size_t(bytes));
+  make_context(CompletionsHead::Form::kText);
   return {};
+}
+
+void CompletionsReader::make_context(CompletionsHead::Form form) {
+  // Without include_usage no event has it, as in vLLM.
+  const CompletionsHead head{!usage_         ? Usage::kNone
+                             : usage_so_far_ ? Usage::kSoFar
+                                             : Usage::kAtEnd,
+                             ignored_.letter(), form};
+  char text[96];
+  const int bytes =
+      std::snprintf(text, sizeof text, R"("id":"%s-%s","created":%lld)", form == Form::kChat ? "chatcmpl" : "cmpl",
+                    next_id().text, (long long)std::time(nullptr));
+  context_.assign(bytes_of(head)).append(text, size_t(bytes));
 }
 
 FieldError CompletionsReader::read_stream_options(const GivenField& field) {
@@ -199,35 +258,35 @@ class CompletionsWriter final : public service::AnswerWriter {
   u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
     JsonWriter out(buffer);
     u64 prompt = 0, completion = 0;
-    write_head(out, call);
+    const Said said = form_of(call) == Form::kChat ? Said::kMessage : Said::kText;
+    write_head(out, call, false);
     for (size_t i = 0; i < items.size(); i++) {
       if (i) out.raw(",");
-      write_choice(out, call, i, items[i].generation);
+      write_choice(out, call, i, items[i].generation, said);
       if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
     }
     out.raw("],");
-    write_usage(out, prompt, completion);
+    write_usage(out, call, items.size(), prompt, completion);
     return out.raw("}").end();
   }
 
   size_t chunk_room(const AnsweredCall& call, const ChunkView& chunk) const override {
     const size_t head = kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
-    return choice_room(call, chunk.generation) + 2 * head + kAround + kDone.size();
+    return choice_room(call, chunk.generation) + 4 * (head + kAround) + kDone.size();
   }
 
-  // One event. The last one is followed by that of the usage, if asked for, and by the end of the stream.
+  // One event, or of a message several. The last one is followed by that of the usage, if asked for, and by the end of
+  // the stream.
   u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* buffer) const override {
     JsonWriter out(buffer);
-    out.raw("data: ");
-    write_head(out, call);
-    write_choice(out, call, 0, chunk.generation);
+    form_of(call) == Form::kChat ? write_message_events(out, call, chunk)
+                                 : write_event(out, call, chunk, chunk.generation, Said::kText);
     const Usage usage = chunk.usage ? head_of<CompletionsHead>(call.context).usage : Usage::kNone;
-    write_event_end(out, chunk, usage == Usage::kSoFar);
     if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
     if (usage != Usage::kNone) {
       out.raw("data: ");
-      write_head(out, call);
-      write_event_end(out, chunk, true);
+      write_head(out, call, true);
+      write_event_end(out, call, chunk, true);
     }
     return out.raw(kDone).end();
   }

@@ -55,13 +55,15 @@ class EmbeddingsReader final : public FieldsReader {
 struct CompletionsHead {
   // Which events of a stream have the usage. kSoFar: vLLM's continuous_usage_stats.
   enum class Usage : char { kNone = '-', kAtEnd = 'u', kSoFar = 'c' };
+  enum class Form : char { kText = 't', kChat = 'm' };
 
   Usage usage = Usage::kNone;
   char ignored = '@';  // a letter of IgnoredFields
+  Form form = Form::kText;
 };
 
 // POST /v1/completions.
-class CompletionsReader final : public FieldsReader {
+class CompletionsReader : public FieldsReader {
  public:
   explicit CompletionsReader(u32 items_max);
 
@@ -76,14 +78,19 @@ class CompletionsReader final : public FieldsReader {
   Output wants() const override { return options_.base.generate.logprobs ? Output::kGeneration : Output::kText; }
   bool streams() const override { return stream_; }
 
- private:
+ protected:
+  CompletionsReader(const JsonApi& api, u32 items_max) : FieldsReader(api, items_max), prompt_(items_max) {}
+
   FieldRows fields() const override;
-  FieldRows api_fields() const override;
   void clear() override {
     stream_ = usage_ = usage_so_far_ = false;
     prompt_.clear();
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override;
+  void make_context(CompletionsHead::Form form);
+
+ private:
+  FieldRows api_fields() const final;
   FieldError read_stream_options(const GivenField& field);
   FieldError read_logprobs(const GivenField& field);
 

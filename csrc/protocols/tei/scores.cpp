@@ -25,12 +25,15 @@ std::vector<float> scores_of(const ResponseView& item) {
   return scores;
 }
 
+float rank_score(const ResponseView& item) {
+  const std::vector<float> scores = scores_of(item);  // best first
+  const auto first = std::ranges::find(item.labels, 0u, &LabelView::index);
+  return first == item.labels.end() ? 0 : scores[size_t(first - item.labels.begin())];
+}
+
 std::vector<Rank> ranked(std::span<const ResponseView> items) {
   std::vector<Rank> ranks;
-  for (u32 i = 0; i < items.size(); i++) {
-    const std::vector<float> scores = scores_of(items[i]);
-    ranks.push_back({i, scores.empty() ? 0 : scores[0]});
-  }
+  for (u32 i = 0; i < items.size(); i++) ranks.push_back({i, rank_score(items[i])});
   std::stable_sort(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.score > b.score; });
   return ranks;
 }

@@ -10,6 +10,9 @@
 
 namespace fastqps::protocols {
 
+// The score of an item's first label, by which it is ranked.
+float rank_score(const ResponseView& item);
+
 // Turns logits into probabilities: one by the sigmoid, several by the softmax.
 void activate(std::span<float> scores);
 

@@ -77,8 +77,8 @@ class TextRequests {
   }
   bool can(Need need, u32 route) const {
     const Route& model = routes_[route];
-    return model.task == need.task && (!need.rank || model.dimensions == 1) &&
-           (!need.single_texts || !routes_.setup(route).card.pairs_only);
+    const ModelCard& card = routes_.setup(route).card;
+    return model.task == need.task && (!need.rank || card.ranks()) && (!need.single_texts || !card.pairs_only);
   }
 
  private:

@@ -96,8 +96,7 @@ u8* write_score(const AnsweredCall& call, Items items, u8* buffer) {
   const u32 queries = head_of<PoolingHead>(call.context).queries;
   const auto score = [&](size_t i) {
     if (queries) return cosine(items[queries == 1 ? 0 : i].embedding.values, items[queries + i].embedding.values);
-    const std::vector<float> scores = scores_of(items[i]);
-    return scores.empty() ? 0 : scores[0];
+    return rank_score(items[i]);
   };
   return write_frame(call, items, items.size() - queries, buffer,
                      [&](JsonWriter& out, size_t i) { out.raw(R"("object":"score","score":)").number(score(i)); });

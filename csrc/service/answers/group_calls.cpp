@@ -249,7 +249,7 @@ void GroupCalls::flush_rows() {
 
 AnsweredCall GroupCalls::answered(const Group& group) {
   const RouteSetup& setup = tables_.routes.setup(group.route);
-  return {group.context, setup.version, setup.detokenizer.get()};
+  return {group.context, setup.version, setup.detokenizer.get(), u32(setup.card.prefix_ids.size())};
 }
 
 // False: the call has ended, and on_gone() has been or will be called.

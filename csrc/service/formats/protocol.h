@@ -105,6 +105,7 @@ struct AnsweredCall {
   std::string_view context;                  // RequestReader::context()
   std::string_view model_version;            // NAME@VERSION of the model that answers
   const text::Detokenizer* texts = nullptr;  // of its tokens; nullptr: it has none
+  u32 prefix_tokens = 0;                     // that its prompts share
   std::string_view model() const { return model_version.substr(0, model_version.rfind('@')); }
 };
 

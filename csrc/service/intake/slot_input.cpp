@@ -20,7 +20,7 @@ size_t bytes_of_characters(std::string_view text, size_t most) {
   return text.size();
 }
 
-const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
+const char* field_of(const Item& item) { return item.chat ? "chat.messages" : item.pair ? "pair" : "text"; }
 
 }  // namespace
 
@@ -31,12 +31,13 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
   if (Refusal refusal = check_tokenizer(view, r)) return refusal;
+  if (view.input == Input::kChat) return fill_chat(view, r, slot, item);
   const RouteSetup& setup = tables_.routes.setup(r);
   item.pair = view.input == Input::kPair;
   Texts texts{item.pair ? view.pair_first : view.text, view.pair_second, item.pair};
   if (setup.card.max_characters && !item.pair)
     if (Refusal refusal = bound_characters(setup.card.max_characters, texts.first, item)) return refusal;
-  if (Refusal refusal = bound_text(view, item)) return refusal;
+  if (Refusal refusal = bound_text(texts.first.size() + texts.second.size(), item)) return refusal;
   if (Refusal refusal = word(view, r, texts)) return refusal;
   const u32 most = tables_.routes.tokens_max(r, item.role);
   const text::Cut cut = !item.truncate                   ? text::Cut::kCounted
@@ -48,7 +49,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     job.tokens_max = most;
     job.cut = cut;
     job.spans = traits(route.task).spans;
-    return hand_over(std::move(job), item);
+    return hand_over(std::move(job), texts.first.size() + texts.second.size(), item);
   }
   Slot& s = tables_.slots.slot(slot);
   u32* ids = tables_.memory.segment.ids(s);
@@ -70,6 +71,75 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   finish(slot, item, encoded.first_len - left_out, encoded.n_tokens - left_out);
   item.truncated |= encoded.truncated;
   return {};
+}
+
+// Renders the conversation by the table of the model's chat template. What is not in the table goes to another process.
+Refusal SlotInput::fill_chat(const RequestView& view, u32 r, u32 slot, Item& item) {
+  const RouteSetup& setup = tables_.routes.setup(r);
+  item.chat = true;
+  if (!setup.card.chat)
+    return tables_.refusals.refuse_field("chat.messages", "the model '%s' has no chat template; send text or token ids",
+                                         tables_.routes.name(r));
+  if (!view.prompt_name.empty()) return unknown_prompt(view.prompt_name, r);
+  chat_messages(view, messages_);
+  size_t bytes = 0;
+  for (const ChatMessage& message : messages_) bytes += message.content.size();
+  if (Refusal refusal = bound_text(bytes, item)) return refusal;
+  using Outcome = text::ChatTemplate::Outcome;
+  std::string_view why;
+  const text::Conversation chat{messages_, view.chat.mode, view.chat.variables};
+  const Outcome outcome = setup.chat ? setup.chat->render(chat, rendered_, &why) : Outcome::kNotInTable;
+  if (outcome == Outcome::kRefused)
+    return tables_.refusals.refuse_field("chat.messages", "the template refuses it: %.*s", int(why.size()), why.data());
+  const u32 most = tables_.routes.tokens_max(r, item.role) + u32(setup.card.prefix_ids.size());
+  TokenizeJob job = chat_job(slot, item, most);
+  if (outcome == Outcome::kNotInTable || setup.external_tokenizer) {
+    job.chat.emplace(ChatJob{{}, view.chat.mode, std::string(view.chat.variables)});
+    for (const auto& [role, content] : messages_) job.chat->messages.emplace_back(kChatRoles[u8(role)], content);
+    return hand_over(std::move(job), bytes, item);
+  }
+  if (rendered_.text.size() > kLoopTextBytes) {
+    job.tokenizer = setup.of_long_texts;
+    job.rendered = true;
+    job.first = rendered_.text;
+    job.fixed = rendered_.tokens;
+    return hand_over(std::move(job), bytes, item);
+  }
+  ids_.resize(most);
+  const text::Encoded encoded =
+      setup.tokenizer->encode_fixed(rendered_.text, rendered_.tokens, ids_.data(), most, job.cut);
+  ids_.resize(encoded.n_tokens);
+  if (Refusal refusal = settle_chat(ids_, encoded.n_total, item)) return refusal;
+  std::copy(ids_.begin(), ids_.end(), tables_.memory.segment.ids(tables_.slots.slot(slot)));
+  finish(slot, item, u32(ids_.size()), u32(ids_.size()));
+  return {};
+}
+
+TokenizeJob SlotInput::chat_job(u32 slot, const Item& item, u32 most) const {
+  TokenizeJob job{slot, item.route, false, {}, {}};
+  job.tokens_max = most;
+  job.cut = item.truncate ? text::Cut::kLongest : text::Cut::kCounted;
+  return job;
+}
+
+// A conversation that begins with the model's prefix has it once: the prefix is in front of every prompt.
+Refusal SlotInput::settle_chat(std::vector<u32>& ids, u32 n_total, Item& item) {
+  const Route& route = tables_.routes[item.route];
+  const ModelCard& card = tables_.routes.setup(item.route).card;
+  const std::vector<u32>& prefix = card.prefix_ids;
+  const size_t most = tables_.routes.tokens_max(item.route, item.role);
+  if (!prefix.empty() && ids.size() > prefix.size() && std::equal(prefix.begin(), prefix.end(), ids.begin())) {
+    ids.erase(ids.begin(), ids.begin() + std::ptrdiff_t(prefix.size()));
+    n_total -= u32(prefix.size());
+  }
+  if (!n_total) return tables_.refusals.refuse_field("chat.messages", "0 tokens, at least 1");
+  if (n_total > most && !item.truncate) return too_long("chat.messages", n_total, u32(most));
+  if (ids.size() > most) {
+    const auto beyond = std::ptrdiff_t(ids.size() - most);
+    card.cuts_left ? ids.erase(ids.begin(), ids.begin() + beyond) : ids.erase(ids.end() - beyond, ids.end());
+  }
+  item.truncated |= n_total > ids.size();
+  return check_ids("chat.messages", ids.data(), u32(ids.size()), route);
 }
 
 Refusal SlotInput::take_role(const RequestView& view, u32 r, Item& item) {
@@ -156,10 +226,9 @@ Refusal SlotInput::bound_characters(u32 most, std::string_view& text, Item& item
 
 // Refuses a text that is longer than any that the model takes whole, because counting its tokens could take seconds.
 // One that may be cut is not counted: its tokenizer stops behind the cut.
-Refusal SlotInput::bound_text(const RequestView& view, const Item& item) {
+Refusal SlotInput::bound_text(size_t bytes, const Item& item) {
   if (item.truncate) return {};
   const u32 tokens = tables_.routes[item.route].max_input_tokens;
-  const size_t bytes = view.text.size() + view.pair_first.size() + view.pair_second.size();
   const size_t most = std::max(kTextBytesAlways, kBytesPerToken * tokens);
   if (bytes <= most) return {};
   return tables_.refusals.refuse_field(
@@ -167,8 +236,8 @@ Refusal SlotInput::bound_text(const RequestView& view, const Item& item) {
       most, tokens);
 }
 
-Refusal SlotInput::hand_over(TokenizeJob job, Item& item) {
-  const TextLane lane = job.first.size() + job.second.size() > kLoopTextBytes ? TextLane::kLong : TextLane::kUsual;
+Refusal SlotInput::hand_over(TokenizeJob job, size_t bytes, Item& item) {
+  const TextLane lane = bytes > kLoopTextBytes ? TextLane::kLong : TextLane::kUsual;
   if (!tables_.tokenizers.push(item.connection, std::move(job), lane)) return busy(TokenizeQueue::kNoRoom);
   item.tokenizing = true;
   return {};
@@ -263,11 +332,12 @@ Refusal SlotInput::too_long(const char* field, u32 tokens, u32 limit) {
   return tables_.refusals.refuse_field(field, "%u tokens, at most %u; set truncate to have it cut", tokens, limit);
 }
 
-Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
+Refusal SlotInput::check(TokenizeResult& result, Item& item) {
   const Route& route = tables_.routes[item.route];
   const u32 n_tokens = u32(result.ids.size());
   if (result.busy) return busy(result.failure.c_str());
   if (!result.failure.empty()) return tables_.refusals.refuse_field(field_of(item), "%s", result.failure.c_str());
+  if (item.chat) return settle_chat(result.ids, result.n_total, item);
   if (n_tokens > tables_.routes.tokens_max(item.route, item.role))
     return tables_.refusals.refuse_field(field_of(item), "the tokenizer did not cut it");
   if (result.spans.size() != (traits(route.task).spans ? n_tokens : 0))
@@ -287,12 +357,13 @@ void SlotInput::write_empty(u32 slot, u32 id) {
 void SlotInput::write(TokenizeResult& result, Item& item) {
   if (!result.n_total)
     return write_empty(result.slot, *tables_.routes.setup(item.route).empty_id);  // check() accepted it
-  const u32 n_written = u32(result.ids.size()), n_tokens = keep_specials(result.ids.data(), n_written, item);
+  const u32 n_written = u32(result.ids.size());
+  const u32 n_tokens = item.chat ? n_written : keep_specials(result.ids.data(), n_written, item);
   result.ids.resize(n_tokens);
   Slot& s = tables_.slots.slot(result.slot);
   std::copy(result.ids.begin(), result.ids.end(), tables_.memory.segment.ids(s));
   finish(result.slot, item, std::min(result.first_len, n_tokens), n_tokens);
-  item.truncated |= result.n_total > n_written;
+  item.truncated |= !item.chat && result.n_total > n_written;
   if (result.spans.empty()) return;
   tables_.items.spans.of(result.slot) = std::move(result.spans);
   mark_words(result.slot);

@@ -153,6 +153,7 @@ struct alignas(64) Item {
   bool truncate : 1 = false, truncated : 1 = false;
   bool pair : 1 = false;
   bool grouped : 1 = false;  // is one of siblings
+  bool chat : 1 = false;     // no prefix is in its ids yet, and nothing is put around them
   bool bare : 1 = false;     // no special tokens are put around its text
   TimeBound bound : 2 = TimeBound::kOwn;
   bool answered = false;

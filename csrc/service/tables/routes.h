@@ -19,6 +19,7 @@
 #include "core/layout.h"
 #include "core/wake.h"
 #include "service/tables/door.h"
+#include "text/chat_template.h"
 #include "text/load/detokenizer.h"
 #include "text/tokenizer.h"
 #include "transport/rpc/service.h"
@@ -49,6 +50,7 @@ struct SpecialsAround {
 
 struct RouteSetup {
   ModelCard card;
+  std::optional<text::ChatTemplate> chat;          // none: the card has no table
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
@@ -69,6 +71,7 @@ struct RouteSetup {
     if (card.empty_id >= 0) empty_id = u32(card.empty_id);
     default_prompt = card.default_prompt_text();
     version = card.name + "@" + card.version;
+    if (card.chat && card.chat->table) chat.emplace(std::move(*card.chat->table));
     if (!card.logit_options) return;
     checkpoint_sampling = *card.logit_options;
     forced_ids = card.logit_options->forced();

@@ -11,9 +11,10 @@ TokenizeResult tokenized(const TokenizeJob& job) {
   u32* ids = result.ids.data();
   text::Tokenizer& tokenizer = *job.tokenizer;
   const u32 most = job.tokens_max;
-  const text::Encoded encoded = job.pair    ? tokenizer.encode_pair(job.first, job.second, ids, most, job.cut)
-                                : job.spans ? tokenizer.encode_spans(job.first, ids, most, result.spans, job.cut)
-                                            : tokenizer.encode(job.first, ids, most, job.cut);
+  const text::Encoded encoded = job.rendered ? tokenizer.encode_fixed(job.first, job.fixed, ids, most, job.cut)
+                                : job.pair   ? tokenizer.encode_pair(job.first, job.second, ids, most, job.cut)
+                                : job.spans  ? tokenizer.encode_spans(job.first, ids, most, result.spans, job.cut)
+                                             : tokenizer.encode(job.first, ids, most, job.cut);
   result.ids.resize(encoded.n_tokens);
   result.first_len = encoded.first_len;
   result.n_total = encoded.n_total;

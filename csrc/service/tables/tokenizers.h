@@ -5,17 +5,26 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "contract/chat.h"
 #include "core/wake.h"
 #include "service/tables/door.h"
 #include "text/tokenizer.h"
 #include "transport/rpc/fair_queue.h"
 
 namespace fastqps::service {
+
+// A conversation that the front door's table does not have: for the process that has the template.
+struct ChatJob {
+  std::vector<std::pair<std::string, std::string>> messages;  // role and content
+  ChatMode mode;
+  std::string variables;  // JSON
+};
 
 struct TokenizeJob {
   u32 slot;
@@ -25,9 +34,17 @@ struct TokenizeJob {
   std::shared_ptr<text::Tokenizer> tokenizer = {};  // for the worker; null: the route uses the `tokenizers` package
   u32 tokens_max = 0;                               // most ids to write
   text::Cut cut = text::Cut::kCounted;              // how, if there are more
+  std::optional<ChatJob> chat = {};                 // instead of the texts
+  std::vector<text::FixedToken> fixed = {};         // of the first text, if `rendered`
+  bool rendered = false;                            // the first text is a conversation's
   bool spans = false;                               // the places of the tokens are wanted, too
   transport::ConnectionId from = {};                // set by push()
-  size_t bytes() const { return first.size() + second.size() + sizeof(TokenizeJob); }
+  size_t bytes() const {
+    size_t sum = first.size() + second.size() + fixed.size() * sizeof(fixed[0]) + sizeof(TokenizeJob);
+    if (chat)
+      for (const auto& [role, content] : chat->messages) sum += content.size() + sizeof(chat->messages[0]);
+    return sum;
+  }
 };
 struct TokenizeResult {
   u32 slot;

@@ -10,6 +10,9 @@ inline Vec sigmoid(Vec x) {
   return select(x < 0.0f, e, splat(1.0f)) / (1.0f + e);
 }
 
+// cap * tanh(x / cap)
+inline Vec capped(Vec x, float cap) { return cap * (2.0f * sigmoid(x * (2.0f / cap)) - 1.0f); }
+
 // erf(x) to 1.5e-7 (Abramowitz and Stegun, 7.1.26).
 inline Vec error_function(Vec x) {
   const Vec z = magnitude(x), t = 1.0f / (1.0f + 0.3275911f * z);

@@ -23,7 +23,7 @@ u64 scratch_floats(const SlotAttention& job) {
 }
 
 void rms_norm(const RmsNorm& job, u32 threads) {
-  const u64 row = u64(job.width) * bytes_of(job.number);
+  const u64 row = job.next_row() * bytes_of(job.number);
   team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
     RmsNorm part = job;
     part.in = (const char*)job.in + first * row, part.out = (char*)job.out + first * row, part.n_rows = end - first;
@@ -50,6 +50,15 @@ void gate(const Gate& job, u32 threads) {
     part.in = (const char*)job.in + 2 * first * row, part.out = (char*)job.out + first * row;
     part.n_rows = end - first;
     chosen_kernels().gate(part);
+  });
+}
+
+void cap(const Cap& job, u32 threads) {
+  const u64 row = u64(job.width) * bytes_of(job.number);
+  team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
+    Cap part = job;
+    part.x = (char*)job.x + first * row, part.n_rows = end - first;
+    chosen_kernels().cap(part);
   });
 }
 

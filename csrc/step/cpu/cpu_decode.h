@@ -17,6 +17,8 @@ struct RmsNorm {
   u32 n_rows, width;
   float eps;
   Number number;
+  u32 stride = 0;  // numbers from a row to the next one, in both; 0: the width
+  u64 next_row() const { return stride ? stride : width; }
 };
 void rms_norm(const RmsNorm& job, u32 threads);
 
@@ -68,6 +70,15 @@ struct Gate {
   Activation activation;
 };
 void gate(const Gate& job, u32 threads);
+
+// x becomes cap * tanh(x / cap).
+struct Cap {
+  void* x;  // [n_rows, width]
+  u32 n_rows, width;
+  float cap;
+  Number number;
+};
+void cap(const Cap& job, u32 threads);
 
 inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
 

@@ -80,9 +80,11 @@ void gate(const Gate& job) {
   }
 }
 
+void cap(const Cap& job) { job.number == Number::kFloat32 ? cap_rows<float>(job) : cap_rows<u16>(job); }
+
 void sample(const Draw& job, float* scratch) {
   job.number == Number::kFloat32 ? sample_runs<float>(job, scratch) : sample_runs<u16>(job, scratch);
 }
 
 const Kernels kKernels = {kName,     attend,   normalize,  embed,        means, maxima, project,
-                          mean_bags, rms_norm, place_rows, attend_slots, gate,  sample};
+                          mean_bags, rms_norm, place_rows, attend_slots, gate,  cap,    sample};

@@ -38,6 +38,7 @@ struct Kernels {
   void (*place_rows)(const TokenEmbedding&, float* scratch);
   void (*attend_slots)(const SlotAttention&, float* scratch);
   void (*gate)(const Gate&);
+  void (*cap)(const Cap&);
   void (*sample)(const Draw&, float* scratch);
 };
 

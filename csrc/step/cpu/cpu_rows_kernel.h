@@ -154,7 +154,7 @@ inline void project_rows(const Projection& job) {
   }
 }
 
-// Root mean square norms, places and gated activations of rows.
+// Root mean square norms, places, gated activations and caps of rows.
 
 inline Vec load_vec(const float* from) { return load(from); }
 inline Vec load_vec(const u16* from) {
@@ -167,9 +167,9 @@ inline float load_one(const u16* from) { return widen(*from); }
 
 template <class T>
 inline void rms_norm_rows(const RmsNorm& job, float* scratch) {
-  for (u64 r = 0; r < job.n_rows; r++) {
-    read_row(scratch, (const T*)job.in + r * job.width, job.width);
-    scale_row((T*)job.out + r * job.width, scratch, rms_scale(scratch, job.width, job.eps), job.weight, job.width);
+  for (u64 at = 0, r = 0; r < job.n_rows; r++, at += job.next_row()) {
+    read_row(scratch, (const T*)job.in + at, job.width);
+    scale_row((T*)job.out + at, scratch, rms_scale(scratch, job.width, job.eps), job.weight, job.width);
   }
 }
 
@@ -207,4 +207,16 @@ inline void gate_rows_of(const Gate& job) {
 template <Activation kActivation>
 inline void gate_rows(const Gate& job) {
   job.number == Number::kFloat32 ? gate_rows_of<kActivation, float>(job) : gate_rows_of<kActivation, u16>(job);
+}
+
+template <class T>
+inline void cap_rows(const Cap& job) {
+  T* x = (T*)job.x;
+  const u64 n = u64(job.n_rows) * job.width;
+  u64 i = 0;
+  for (; i + kLanes <= n; i += kLanes) write_vec(x + i, capped(load_vec(x + i), job.cap));
+  for (; i < n; i++) {
+    const float one = capped(splat(load_one(x + i)), job.cap)[0];
+    write_row(x + i, &one, 1);
+  }
 }

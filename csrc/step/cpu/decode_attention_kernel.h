@@ -144,9 +144,6 @@ struct InFloats {
   }
 };
 
-// Scores pressed into -cap to cap.
-inline Vec capped(Vec scores, float cap) { return cap * (2.0f * sigmoid(scores * (2.0f / cap)) - 1.0f); }
-
 template <class Products, class T>
 inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u64 at, float cap, const Next<T>* next) {
   for (u64 j = 0; j < n; j += kLanes) {

@@ -74,6 +74,11 @@ inline float log_probability(float* weights, const T* logits, u32 n, float top, 
   return float(double(load_one(logits + token)) - double(top) - __builtin_log(all));
 }
 
+// The logit from which on a token's likelihood is at least min_p.
+inline double floor_of(float top, float temperature, float min_p) {
+  return min_p > 0 ? double(top) + double(temperature) * __builtin_log(double(min_p)) : -__builtin_inf();
+}
+
 // The first token whose cumulative likelihood is above `u` of the whole.
 template <class T>
 inline i32 draw_from_all(float* weights, const T* logits, u32 n, Top top, float temperature, float u) {
@@ -139,10 +144,11 @@ inline i32 draw_candidate(const Candidates& c, const Likelihoods& w, double targ
   return -1;
 }
 
-// How much the likeliest candidates have together that reach `need`, or all of them.
-inline double kept_likelihood(const Candidates& c, const Likelihoods& w, double need) {
+// How much the likeliest candidates have together that reach `need`, or all of them, of those that are at least
+// `floor`.
+inline double kept_likelihood(const Candidates& c, const Likelihoods& w, double need, double floor) {
   double kept = 0;
-  for (u32 i = 0; i < c.n && !(i && kept >= need); i++) kept += w.of[i];
+  for (u32 i = 0; i < c.n && !(i && (kept >= need || double(c.logits[i]) < floor)); i++) kept += w.of[i];
   return kept;
 }
 
@@ -152,6 +158,12 @@ inline i32 order_of(float x) {
   return bits ^ (bits >> 31 & 0x7fffffff);
 }
 inline float of_order(i32 order) { return __builtin_bit_cast(float, order ^ (order >> 31 & 0x7fffffff)); }
+
+// The least float that is at least x.
+inline float float_from(double x) {
+  const float near = float(x);
+  return double(near) < x ? of_order(order_of(near) + 1) : near;
+}
 
 // The sum of `weights`, the likelihoods of `logits`, where the logit is at least `least`.
 template <class T>
@@ -202,22 +214,25 @@ inline i32 draw_equal(const Place& p, const T* logits, u32 n, Top top, double ta
   return token;
 }
 
-// Of the `limit` likeliest, the fewest that reach `top_p` of their likelihood.
+// Of the `limit` likeliest, the fewest that reach `top_p` of their likelihood, if they are at least `floor`.
 template <class T>
-inline i32 draw_from_likeliest(const T* logits, u32 n, float temperature, float top_p, u32 limit, float u) {
+inline i32 draw_from_likeliest(const T* logits, u32 n, float temperature, float top_p, double floor, u32 limit,
+                               float u) {
   Candidates c;
   c.n = 0, c.limit = limit;
   find_candidates(c, logits, n);
   Likelihoods w;
   weigh(w, c, temperature);
-  const i32 token = draw_candidate(c, w, u * kept_likelihood(c, w, double(top_p) * w.all));
+  const i32 token = draw_candidate(c, w, u * kept_likelihood(c, w, double(top_p) * w.all, floor));
   return token >= 0 ? token : c.n ? c.tokens[0] : 0;
 }
 
 // Of the whole vocabulary, the fewest of the likeliest that reach `top_p` of its likelihood. Most often they are among
 // the candidates; where they are not, nothing is sorted: a place in the order is found by halving the range of logits.
+// Logits below `floor` count in the whole, and are not drawn.
 template <class T>
-inline i32 draw_from_nucleus(float* weights, const T* logits, u32 n, Top top, float temperature, float top_p, float u) {
+inline i32 draw_from_nucleus(float* weights, const T* logits, u32 n, Top top, float temperature, float top_p,
+                             double floor, float u) {
   Candidates c;
   c.n = 0, c.limit = kCandidates;
   find_candidates(c, logits, n);
@@ -225,17 +240,20 @@ inline i32 draw_from_nucleus(float* weights, const T* logits, u32 n, Top top, fl
   weigh(w, c, temperature);
   // None of the others is likelier than the last candidate. Often that is all one has to know of them.
   const double most = double(top_p) * (w.all + (c.n < kCandidates ? 0 : w.of[c.n - 1] * (n - c.n)));
-  double need = double(top_p) * w.all, kept = kept_likelihood(c, w, need);
+  double need = double(top_p) * w.all, kept = kept_likelihood(c, w, need, floor);
   bool more = false;
   if (kept < most) {
     const double sum = fill_likelihoods(weights, logits, n, top.logit, temperature);
     more = sum > w.all;
-    if (more) kept = kept_likelihood(c, w, need = double(top_p) * sum);
+    if (more) kept = kept_likelihood(c, w, need = double(top_p) * sum, floor);
   }
   const float least = c.n ? c.logits[c.n - 1] : 0;
-  if (more && kept < need) {
-    const Place p = find_place(weights, logits, n, top, temperature, least, need);
-    kept = p.above + (p.each > 0 ? __builtin_ceil((need - p.above) / p.each) * p.each : 0);
+  if (more && kept < need && double(least) >= floor) {
+    kept = floor > -__builtin_inf() ? likelihood_from(weights, logits, n, float_from(floor)) : need + 1;
+    if (kept > need) {
+      const Place p = find_place(weights, logits, n, top, temperature, least, need);
+      kept = p.above + (p.each > 0 ? __builtin_ceil((need - p.above) / p.each) * p.each : 0);
+    }
   }
   const double target = u * kept;
   const i32 token = draw_candidate(c, w, target);
@@ -259,9 +277,11 @@ inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, 
   if (!(temperature > 0)) return top.token;
   const i32* seed = params + kParam<&Sampling::seed>;
   const float u = uniform(u32(seed[0]), u32(seed[1]), u32(made));
-  if (!top_k && top_p >= 1) return draw_from_all(scratch, logits, n, top, temperature, u);
-  if (!top_k) return draw_from_nucleus(scratch, logits, n, top, temperature, top_p, u);
-  return draw_from_likeliest(logits, n, temperature, top_p, top_k < kCandidates ? top_k : kCandidates, u);
+  const float min_p = as_float(params[kParam<&Sampling::min_p>]);
+  if (!top_k && top_p >= 1 && !(min_p > 0)) return draw_from_all(scratch, logits, n, top, temperature, u);
+  const double floor = floor_of(top.logit, temperature, min_p);
+  if (!top_k) return draw_from_nucleus(scratch, logits, n, top, temperature, top_p, floor, u);
+  return draw_from_likeliest(logits, n, temperature, top_p, floor, top_k < kCandidates ? top_k : kCandidates, u);
 }
 
 // Draws for run `r` from its logits.

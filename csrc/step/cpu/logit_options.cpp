@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <span>
 
 #include "step/cpu/cpu_ops_levels.h"
 #include "step/team.h"
@@ -13,12 +14,12 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// One run's logits, and the tokens of its sequence.
+// One run's logits, and the tokens of its sequence. The last `made` are the answer's.
 struct Row {
   float* logits;
   u32 vocab;
   const i32* tokens;
-  u32 length;
+  u32 length, made;
 
   // A token outside the vocabulary cannot be chosen anyway.
   void set(i32 token, float value) {
@@ -42,6 +43,20 @@ void penalise(Row& row, float penalty) {
   for (u32 i = 0; i < row.length; i++) row.logits[row.tokens[i]] = found[i];
 }
 
+// Makes the answer's tokens less likely, by how often each stands there.
+void penalise_answer(Row& row, float presence, float frequency) {
+  float* counts = scratch(row.vocab);
+  const std::span answer(row.tokens + row.length - row.made, row.made);
+  for (const i32 token : answer) counts[token] = 0;
+  for (const i32 token : answer) counts[token]++;
+  for (const i32 token : answer) {
+    if (counts[token] == 0) continue;                               // done
+    row.logits[token] -= float(double(frequency) * counts[token]);  // rounded first, with and without fused products
+    row.logits[token] -= presence;
+    counts[token] = 0;
+  }
+}
+
 // Forbids the tokens that would complete an n-gram that the sequence has already.
 void forbid_repeats(Row& row, u32 n) {
   if (row.length < n) return;
@@ -51,22 +66,25 @@ void forbid_repeats(Row& row, u32 n) {
 }
 
 // Applies the sequence's own options, except suppressed tokens. Not called at a limit that forces tokens.
-void apply_own(Row& row, const LogitChanges& job, const i32* params, i32 made) {
+void apply_own(Row& row, const LogitChanges& job, const i32* params) {
   const float penalty = std::bit_cast<float>(params[kParam<&Sampling::repetition_penalty>]);
   const u32 n = u32(params[kParam<&Sampling::no_repeat_ngram_size>]);
+  const float presence = std::bit_cast<float>(params[kParam<&Sampling::presence_penalty>]);
+  const float frequency = std::bit_cast<float>(params[kParam<&Sampling::frequency_penalty>]);
   if (penalty != 1) penalise(row, penalty);
+  if (presence != 0 || frequency != 0) penalise_answer(row, presence, frequency);
   if (n) forbid_repeats(row, n);
-  if (made >= params[kParam<&Sampling::min_tokens>]) return;
+  if (i32(row.made) >= params[kParam<&Sampling::min_tokens>]) return;
   for (u32 i = 0; i < job.n_eos; i++) row.forbid(job.eos_ids[i]);
 }
 
-void apply_rules(Row& row, const LogitRules& rules, i32 made, bool forced) {
+void apply_rules(Row& row, const LogitRules& rules, bool forced) {
   for (u32 i = forced ? 0 : rules.n_forced; i < rules.n_rules; i++) {
     const i32* rule = rules.table + u64(i) * kRuleWords;
     if (rule[kRuleKind] == kRuleForced) {
       row.set(rule[kRuleToken], 0);
     } else if (rule[kRuleKind] == kRuleNotFirst) {
-      if (made == 0) row.forbid(rule[kRuleToken]);
+      if (row.made == 0) row.forbid(rule[kRuleToken]);
     } else if (!forced && row.ends_with(rules.ids + rule[kRuleBegin], u32(rule[kRuleBefore]))) {
       row.forbid(rule[kRuleToken]);
     }
@@ -94,15 +112,15 @@ float* floats_of(const LogitChanges& job, u32 run) {
   return row;
 }
 
-void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made, const u32* mask) {
+void change_row(Row& row, const LogitChanges& job, const i32* params, const u32* mask) {
   const bool own = has_logit_options(params);
-  const bool forced = job.rules.n_forced && i64(made) + 1 == i64(params[kParam<&Sampling::max_tokens>]);
+  const bool forced = job.rules.n_forced && i64(row.made) + 1 == i64(params[kParam<&Sampling::max_tokens>]);
   if (forced) {
     std::fill_n(row.logits, row.vocab, kNever);
   } else if (own) {
-    apply_own(row, job, params, made);
+    apply_own(row, job, params);
   }
-  apply_rules(row, job.rules, made, forced);
+  apply_rules(row, job.rules, forced);
   if (own)
     for (u32 i = 0; i < IdList::kMax; i++) row.forbid(params[kParam<&Sampling::suppress_ids> + i]);
   if (mask) keep_allowed(row, mask);
@@ -128,8 +146,8 @@ void change_logits(const LogitChanges& job, u32 threads) {
     const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
     const i32 last = job.starts[run + 1] - 1;
     const i32* tokens = job.history + u64(job.kv_slots[last]) * job.history_len;
-    Row row{floats_of(job, run), job.vocab, tokens, u32(job.positions[last]) + 1};
-    change_row(row, job, params, job.made[run], is_masked(params) ? job.masks + u64(run) * job.mask_words : nullptr);
+    Row row{floats_of(job, run), job.vocab, tokens, u32(job.positions[last]) + 1, u32(job.made[run])};
+    change_row(row, job, params, is_masked(params) ? job.masks + u64(run) * job.mask_words : nullptr);
   };
   // Whoever packs a step with masks releases them, also if they cannot be computed.
   if (job.masks_state) std::atomic_ref<i32>(*job.masks_state).wait(kMasksAwaited, std::memory_order_acquire);

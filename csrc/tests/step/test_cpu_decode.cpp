@@ -249,6 +249,28 @@ TEST(rms_norms) {
     }
 }
 
+TEST(rms_norms_of_columns) {
+  for (Number number : kNumbers) {
+    constexpr u32 kRows = 3, kWidth = 21, kStride = 50, kFirst = 8;
+    Array in(number, kRows * kStride, 1), weight(Number::kFloat32, kWidth, 2);
+    Doubles want;
+    for (u32 r = 0; r < kRows; r++) {
+      double square = 0;
+      const auto normed = [&](u32 i) { return i >= kFirst && i < kFirst + kWidth; };
+      for (u32 i = 0; i < kStride; i++) square += normed(i) ? in[r * kStride + i] * in[r * kStride + i] / kWidth : 0;
+      for (u32 i = 0; i < kStride; i++)
+        want.push_back(in[r * kStride + i] * (normed(i) ? weight[i - kFirst] / std::sqrt(square + 1e-5) : 1));
+    }
+    RmsNorm job{weight.floats.data(), nullptr, nullptr, kRows, kWidth, 1e-5f, number, kStride};
+    at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
+      Array out = in;
+      job.in = job.out = (char*)out.data() + kFirst * bytes_of(number);
+      level.rms_norm(job, scratch);
+      check_close(out, want, level.name, 0, 5e-6);
+    });
+  }
+}
+
 TEST(gated_activations) {
   const struct {
     step::Activation activation;
@@ -278,6 +300,22 @@ TEST(gated_activations) {
       }
 }
 
+TEST(caps) {
+  for (Number number : kNumbers)
+    for (u32 width : {320, 33, 1}) {
+      constexpr u32 kRows = 2;
+      Array in(number, kRows * width, width);
+      in.set(0, 900), in.set(width, -900);
+      Doubles want;
+      for (u32 i = 0; i < kRows * width; i++) want.push_back(1.5 * std::tanh(in[i] / 1.5));
+      at_every_level(0, [&](const Kernels& level, float*) {
+        Array out = in;
+        level.cap({out.data(), kRows, width, 1.5f, number});
+        check_close(out, want, level.name, 0, 5e-6);
+      });
+    }
+}
+
 TEST(token_rows) {
   for (Number number : kNumbers) {
     constexpr u32 kWidth = 7;
@@ -296,7 +334,8 @@ TEST(words_at_places) {
       for (bool placed : {false, true}) {
         Array words(number, 3 * width, 1), places(number, 5 * width, 2), out(number, 3 * width, 3);
         const Ints positions{4, 0, 3};
-        TokenEmbedding job{.out = out.data(), .n_tokens = 3, .width = width, .number = number};
+        TokenEmbedding job{};
+        job.out = out.data(), job.n_tokens = 3, job.width = width, job.number = number;
         job.positions = positions.data(), job.scale = 1.7f, job.places = placed ? places.data() : nullptr;
         Doubles want;
         for (u32 t = 0; t < 3; t++)

@@ -89,6 +89,7 @@ TEST(each_option_by_hand) {
   step.add({4, 5, 4}, 2, {.no_repeat_ngram_size = 2}, row);
   step.add({4, 5, 4}, 2, {.min_tokens = 3}, row);
   step.add({4, 5, 4}, 2, {.suppress_ids = {2, {0, 7}}}, row);
+  step.add({4, 5, 4, 4, 2, 4}, 4, {.presence_penalty = 0.5, .frequency_penalty = 2}, row);
   const auto found = step.changed();
   const auto with = [&](std::map<u32, float> changes) {
     Floats want = row;
@@ -100,6 +101,7 @@ TEST(each_option_by_hand) {
   CHECK(found[2] == with({{5, kNever}}));
   CHECK(found[3] == with({{3, kNever}, {11, kNever}}));
   CHECK(found[4] == with({{0, kNever}, {7, kNever}}));
+  CHECK(found[5] == with({{4, -2.5f}, {2, -0.5f}}));  // the first two tokens are the prompt's
 }
 
 TEST(a_run_without_options_keeps_its_bits) {

@@ -1,4 +1,4 @@
-"""Shows a run of ``fastqps bench`` on the terminal, as points.csv, and as one self-contained report.html.
+"""Shows a run of ``fastqps bench`` on the terminal, and as one self-contained report.html.
 
 Everything here reads the result and nothing else.
 

@@ -1,5 +1,4 @@
-"""The files of a report, beside report.json. report.html is one file, without scripts, fonts or anything else from
-elsewhere."""
+"""report.html, beside report.json: one file, without scripts, fonts or anything else from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ from jinja2 import Environment, FileSystemLoader
 from fastqps.bench.report import wording
 from fastqps.bench.report.plots import plots_of
 from fastqps.bench.report.points import name_of, text, verdict_of
-from fastqps.bench.report.points_csv import points_csv
 from fastqps.bench.report.run_facts import labels_of, run_facts
 from fastqps.bench.report.summary import facts_of, severity
 from fastqps.bench.report.tables import Table, tables_of
@@ -55,10 +53,9 @@ def _remarks(result: Result, tables: Sequence[Table]) -> list[str]:
     return remarks
 
 
-PAGE, POINTS = "report.html", "points.csv"
+PAGE = "report.html"
 
 
-def write_report(result: Result, folder: Path) -> list[Path]:
-    """Writes report.html and points.csv into a folder. Raises OSError where that cannot be."""
-    texts = {PAGE: page(result), POINTS: points_csv(result)}
-    return [replace_file(folder / name, text) for name, text in texts.items()]
+def write_report(result: Result, folder: Path) -> Path:
+    """Writes report.html into a folder. Raises OSError where that cannot be."""
+    return replace_file(folder / PAGE, page(result))

@@ -61,23 +61,15 @@ _SCHEMA: Json = {"type": ["object", "boolean", "string"]}
 _FORMAT = js.fields(
     "type", type={"enum": ["text", "json_object", "json_schema"]}, json_schema=js.fields("schema", schema=_SCHEMA)
 )
-_COMPLETIONS = js.only(
-    "prompt",
-    prompt=INPUT,
+_GENERATED: dict[str, Json] = dict(
     **js.GENERATE_OPTIONS,
-    logprobs=js.optional({"enum": [0, 1]}),
     stream=js.optional(js.BOOL),
     stream_options=js.optional(
         js.only(include_usage=js.BOOL, continuous_usage_stats=js.BOOL, include_obfuscation=js.BOOL)
     ),
     n={"enum": [1, None]},
     best_of={"enum": [1, None]},
-    echo={"enum": [False, None]},
-    suffix={"enum": ["", None]},
     logit_bias=js.optional({"type": "object", "maxProperties": 0}),
-    presence_penalty={"enum": [0, None]},
-    frequency_penalty={"enum": [0, None]},
-    min_p={"enum": [0, None]},
     length_penalty={"enum": [1, None]},
     skip_special_tokens={"enum": [True, None]},
     spaces_between_special_tokens={"enum": [True, None]},
@@ -94,6 +86,41 @@ _COMPLETIONS = js.only(
         )
     ),
     **_OPTIONS,
+)
+_COMPLETIONS = js.only(
+    "prompt",
+    prompt=INPUT,
+    **{**_GENERATED, "logprobs": js.optional({"enum": [0, 1]})},
+    echo={"enum": [False, None]},
+    suffix={"enum": ["", None]},
+)
+_TEXT_PART = js.fields("type text", type={"const": "text"}, text=js.STRING)
+MESSAGES = js.array(
+    js.fields(
+        "role content",
+        role={"enum": ["system", "developer", "user", "assistant"]},
+        content={"anyOf": [js.STRING, js.array({"anyOf": [_TEXT_PART, js.STRING]})]},
+    )
+)
+_EMPTY: dict[str, Json] = {
+    name: js.optional({"type": "array", "maxItems": 0}) for name in ("tools", "functions", "documents")
+}
+_CHAT = js.only(
+    "messages",
+    messages=MESSAGES,
+    **{**_GENERATED, "logprobs": {"enum": [False, None]}},
+    top_logprobs={"enum": [0, None]},
+    max_completion_tokens=js.optional(js.ONE_OR_MORE),
+    add_generation_prompt=js.optional(js.BOOL),
+    continue_final_message=js.optional(js.BOOL),
+    chat_template_kwargs=js.optional({"type": "object"}),
+    enable_thinking=js.optional(js.BOOL),
+    reasoning_effort=js.optional(js.STRING),
+    tool_choice={"enum": ["none", "auto", None]},
+    function_call={"enum": ["none", "auto", None]},
+    parallel_tool_calls=js.optional(js.BOOL),
+    modalities=js.optional(js.array({"const": "text"})),
+    **_EMPTY,
 )
 _LOGPROBS = js.fields(
     "tokens token_logprobs", tokens=js.array(js.STRING), token_logprobs=js.array({"type": ["number", "null"]})
@@ -114,8 +141,33 @@ _COMPLETED = js.fields(
     choices=js.array(_CHOICE),
     usage=_USAGE,
 )
+_MESSAGE = js.fields("role content refusal", role={"const": "assistant"}, content=js.STRING, refusal={"type": "null"})
+CHATTED = js.fields(
+    "object id created model choices",
+    object={"const": "chat.completion"},
+    id=js.STRING,
+    created=js.COUNT,
+    model=js.STRING,
+    choices=js.array(
+        js.fields(
+            "message index logprobs finish_reason",
+            message=_MESSAGE,
+            index=js.COUNT,
+            logprobs={"type": "null"},
+            finish_reason={"enum": ["stop", "length"]},
+        )
+    ),
+    usage=_USAGE,
+)
 _MODEL = js.fields(
-    "id object created owned_by", id=js.STRING, object={"const": "model"}, created=js.COUNT, owned_by=js.STRING
+    "id object created owned_by",
+    id=js.STRING,
+    object={"const": "model"},
+    created=js.COUNT,
+    owned_by=js.STRING,
+    task=js.STRING,
+    chat=js.BOOL,
+    max_model_len=js.COUNT,
 )
 
 OPERATIONS: dict[tuple[str, str], Json] = {
@@ -128,6 +180,14 @@ OPERATIONS: dict[tuple[str, str], Json] = {
         ERROR,
         request=_COMPLETIONS,
         example={"prompt": "She have a apple.", "temperature": 0, "model": "grammar"},
+        streamed=True,
+    ),
+    ("POST", "/v1/chat/completions"): js.operation(
+        "Answer a conversation",
+        CHATTED,
+        ERROR,
+        request=_CHAT,
+        example={"messages": [{"role": "user", "content": "Hello"}], "model": "grammar"},
         streamed=True,
     ),
     ("GET", "/v1/models"): js.operation(

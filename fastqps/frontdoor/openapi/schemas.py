@@ -72,7 +72,8 @@ def _option(row: OptionRow) -> Json:
             least, kind = "exclusiveMinimum" if row.above_zero else "minimum", "number"
         case _:
             least, kind = "minimum", "integer"
-    made: Json = {"type": kind, least: -1 if row.all_is_minus_one else int(row.zero_is_absent)}
+    low = -1 if row.all_is_minus_one else int(row.zero_is_absent) or int(row.low)
+    made: Json = {"type": kind, least: low}
     return {**made, "maximum": int(row.high)} if math.isfinite(row.high) else made
 
 

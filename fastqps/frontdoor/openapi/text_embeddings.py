@@ -7,6 +7,7 @@ from typing import Any
 from fastqps.frontdoor.openapi import rerank
 from fastqps.frontdoor.openapi import schemas as js
 from fastqps.frontdoor.openapi.schemas import Json
+from fastqps.frontdoor.openapi.vllm import TOKENIZE, TOKENIZED
 
 ERROR = js.fields(
     "error error_type",
@@ -91,6 +92,13 @@ def _post(summary: str, answer: Json, request: Json, **example: Any) -> Json:
     return js.operation(summary, answer, ERROR, request=request, example=example, refusals=_REFUSALS)
 
 
+_TOKENIZE = js.fields(
+    "inputs",
+    inputs={"anyOf": [js.STRING, js.items(js.STRING)]},
+    add_special_tokens=js.optional(js.BOOL),
+    prompt_name=js.optional(js.STRING),
+)
+
 OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", "/embed"): _post("Embed texts", _VECTORS, _EMBED, inputs=["a text", "another"]),
     ("POST", "/embed_all"): _post("A vector for each token", js.array(_VECTORS), _EMBED_SPARSE, inputs="a text"),
@@ -118,14 +126,9 @@ OPERATIONS: dict[tuple[str, str], Json] = {
         inputs="a text",
     ),
     ("POST", "/tokenize"): _post(
-        "The tokens of texts",
-        js.array(js.array(_TOKEN)),
-        js.fields(
-            "inputs",
-            inputs={"anyOf": [js.STRING, js.items(js.STRING)]},
-            add_special_tokens=js.optional(js.BOOL),
-            prompt_name=js.optional(js.STRING),
-        ),
+        "The tokens of texts; those of a prompt or a conversation, as vLLM has them",
+        {"anyOf": [js.array(js.array(_TOKEN)), TOKENIZED]},
+        {"anyOf": [_TOKENIZE, TOKENIZE]},
         inputs="a text",
     ),
     ("POST", "/decode"): _post(

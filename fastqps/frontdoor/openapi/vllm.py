@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastqps.frontdoor.openapi import schemas as js
-from fastqps.frontdoor.openapi.openai import ERROR, IGNORED, INPUT
+from fastqps.frontdoor.openapi.openai import ERROR, IGNORED, INPUT, MESSAGES
 from fastqps.frontdoor.openapi.schemas import Json
 
 _OPTIONS: dict[str, Json] = {
@@ -62,7 +62,34 @@ def _post(summary: str, answer: Json, request: Json, **example: Any) -> Json:
     return js.operation(summary, answer, ERROR, request=request, example=example)
 
 
+_FLAGS = ("add_special_tokens", "return_token_strs", "add_generation_prompt", "continue_final_message")
+TOKENIZED = js.fields(
+    "count max_model_len tokens",
+    count=js.COUNT,
+    max_model_len=js.COUNT,
+    tokens=js.TOKEN_IDS,
+    token_strs=js.optional(js.array(js.STRING)),
+)
+TOKENIZE = {
+    "anyOf": [
+        js.fields(
+            name,
+            **{name: value},
+            model=js.optional(js.STRING),
+            chat_template_kwargs=js.optional({"type": "object"}),
+            **{flag: js.optional(js.BOOL) for flag in _FLAGS},
+        )
+        for name, value in (("prompt", js.STRING), ("messages", MESSAGES))
+    ]
+}
+
 OPERATIONS: dict[tuple[str, str], Json] = {
+    ("POST", "/detokenize"): _post(
+        "The text of token ids",
+        js.fields("prompt", prompt=js.STRING),
+        js.fields("tokens", tokens=js.TOKEN_IDS, model=js.optional(js.STRING)),
+        tokens=[72, 105],
+    ),
     ("POST", "/classify"): _post("Classify texts", _CLASSIFIED, _CLASSIFY, input=["a text", "another"]),
     ("POST", "/pooling"): _post("Embed texts, or classify them", _POOLED, _POOLING, input=["a text", "another"]),
     ("POST", "/score"): _post("Score pairs of texts", _SCORED, _SCORE, queries="food", documents=["a meal", "a stone"]),

@@ -28,10 +28,13 @@ class SlowTokenizers:
         self._lanes = (UsualTexts(door, self._template), LongTexts(door, self._template))
         self._running = False
 
-    def add(self, route: int, card: str) -> None:
+    def add(self, route: int, card: str, *, chats_alone: bool) -> None:
         """From now on texts of that route are tokenized by the tokenizer of a model's card; none of another is under
-        way there. ``ValueError`` where it cannot be used. One thread at a time."""
-        self._template.load(route, card)
+        way there. ``ValueError`` where it cannot be used. One thread at a time.
+
+        ``chats_alone``: only what its table of chats lacks comes here, so that the processes start when it does.
+        """
+        (self._template.keep if chats_alone else self._template.load)(route, card)
         if not self._running:
             self._running = True
             self._thread.submit(self._start_lanes).result()

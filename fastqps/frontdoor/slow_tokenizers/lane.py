@@ -35,7 +35,8 @@ class Lane(ABC):
     def run(self) -> None:
         """Tokenizes texts for ever."""
         while True:
-            self._ready_worker()  # started early, so that no text waits for it
+            if self._template.early:
+                self._ready_worker()  # so that no text waits for it
             self.turn(WAIT_MS)
 
     def turn(self, timeout_ms: int) -> None:

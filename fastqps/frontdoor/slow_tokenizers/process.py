@@ -22,10 +22,11 @@ from typing import Any, NoReturn
 import setproctitle
 
 from fastqps.frontdoor.slow_tokenizers.limits import MESSAGE_BYTES
-from fastqps.frontdoor.slow_tokenizers.worker import serve
+from fastqps.frontdoor.slow_tokenizers.worker import RouteTokens, serve
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import load_tokenizer
-from fastqps.models.tokenizers.tokenizer import Tokenizer
+from fastqps.models.chat.conversation import Message
+from fastqps.models.chat.tokens import ChatTokens
 from fastqps.process.prctl import die_with_parent
 
 
@@ -33,7 +34,7 @@ class _Template:
     def __init__(self, control: socket.socket, name: str) -> None:
         self._control = control
         self._name = name
-        self._tokenizers: dict[int, Tokenizer] = {}
+        self._routes: dict[int, RouteTokens] = {}
         self._workers: set[int] = set()  # pids of children that are not yet reaped
 
     def run(self) -> None:
@@ -60,17 +61,23 @@ class _Template:
         return known[what](*arguments)
 
     def _load(self, route: int, card: str) -> None:
-        tokenizer = load_tokenizer(ModelCard.from_json(card))
+        loaded = ModelCard.from_json(card)
+        tokenizer = load_tokenizer(loaded)
         assert tokenizer is not None, "a model without a tokenizer needs none of us"
         for item in ("a", ("a", "a"), "a" * 4096):  # loads everything that is imported lazily before the first fork
             with suppress(ValueError):
                 tokenizer.encode_items([item])
-        self._tokenizers[route] = tokenizer
+        chat = ChatTokens(loaded.chat, tokenizer) if loaded.chat else None
+        if chat:
+            with suppress(ValueError):
+                chat.encode([Message("user", "a")], "generate", {})
+            chat.template  # noqa: B018 - compiled before the first fork
+        self._routes[route] = RouteTokens(tokenizer, chat)
         gc.collect()
         gc.freeze()  # collections in workers must not write to these pages, which forks share
 
     def _drop(self, route: int) -> None:
-        self._tokenizers.pop(route, None)
+        self._routes.pop(route, None)
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -90,7 +97,7 @@ class _Template:
             setproctitle.setproctitle(f"fastqps: tokenizer of {self._name}, {title}")
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), sys.stderr.fileno())  # a panic writes there, as often as a client causes one
-            serve(Connection(os.dup(fd)), self._tokenizers)
+            serve(Connection(os.dup(fd)), self._routes)
         finally:
             os._exit(1)
 

@@ -18,13 +18,15 @@ TRIES = 5
 
 
 class Template:
-    """From any thread. The process starts when the first tokenizer is loaded, and again when it has died.
+    """From any thread. The process starts when the first tokenizer is loaded, or the first worker forked, and again
+    when it has died.
 
     ``thread``: one that lives as long as the front door, since the kernel kills what a thread has started when it ends.
     """
 
     def __init__(self, name: str, thread: ThreadPoolExecutor) -> None:
         self.pid = 0
+        self.early = False  # a tokenizer is loaded of which all texts come here: its workers are there before them
         self._name = name
         self._cards: dict[int, str] = {}  # by route
         self._changes = 0
@@ -39,6 +41,10 @@ class Template:
     def load(self, route: int, card: str) -> None:
         """Loads the tokenizer of a model's card. Raises ``ValueError`` if it cannot be used."""
         self._thread.submit(self._load, route, card).result()
+
+    def keep(self, route: int, card: str) -> None:
+        """Has the tokenizer of a model's card loaded when the process starts, which is not yet."""
+        self._thread.submit(self._keep, route, card).result()
 
     def drop(self, route: int) -> None:
         """Drops the tokenizer of a route."""
@@ -56,10 +62,18 @@ class Template:
         self._ask("load", route, card)
         self._cards[route] = card
         self._changes += 1
+        self.early = True
+
+    def _keep(self, route: int, card: str) -> None:
+        if self._control:
+            self._ask("load", route, card)
+        self._cards[route] = card
+        self._changes += 1
 
     def _drop(self, route: int) -> None:
         if self._cards.pop(route, None) is not None:
-            self._ask("drop", route)
+            if self._control:
+                self._ask("drop", route)
             self._changes += 1
 
     def _fork(self, title: str, nice: int) -> Worker:

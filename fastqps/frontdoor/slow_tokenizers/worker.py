@@ -13,25 +13,39 @@ from array import array
 from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from fastqps.frontdoor.slow_tokenizers.limits import ADDRESS_SPACE_BYTES, GROWTH_BYTES
-from fastqps.models.tokenizers.tokenizer import Cut, Item, Tokenizer
+from fastqps.models.chat.conversation import MODES, Message, Mode
+from fastqps.models.chat.tokens import ChatTokens
+from fastqps.models.tokenizers.tokenizer import Cut, Encoded, Item, Tokenizer
 
+Chat = tuple[list[tuple[str, str]], str, str]
+"""(messages as role and content, one of MODES, the template's variables as JSON or "")."""
 REFUSED = "the tokenizer refused it"
-Job = tuple[int, int, int, int, Cut, str, str | None]
-"""(slot, route, connection, most tokens, how it is cut, first text, second text), as the front door hands it out."""
+Job = tuple[int, int, int, int, Cut, str, str | None, Chat | None]
+"""(slot, route, connection, most tokens, how it is cut, first text, second text, conversation instead of them), as the
+front door hands it out."""
 Result = tuple[int, bytes, bytes, int, int, str]
 """(slot, ids, spans of a token classifier, first_len, n_total, why there are no ids)."""
+_OK = b"\0"  # what an answer with ids begins with; any other is the reason why there are none
 _HEAD = struct.Struct("=III")  # first_len, n_total, ids
 _ID = array("I").itemsize
 _NO_PART = (0xFFFFFFFF, 0xFFFFFFFF, 0)  # kNoPart in csrc/text/tokenizer.h
 _PROCESS_CLOCK = 2  # of a process, all of its threads: see clock_getcpuclockid(3)
 _PAGE = resource.getpagesize()
+_REASON_BYTES = 400
 
 
-def serve(connection: Connection, tokenizers: Mapping[int, Tokenizer]) -> NoReturn:
-    """Runs in the worker: encodes each text and answers it. An empty answer means that the text was refused."""
+class RouteTokens(NamedTuple):
+    """What makes ids of a route's texts and conversations."""
+
+    tokenizer: Tokenizer
+    chat: ChatTokens | None
+
+
+def serve(connection: Connection, routes: Mapping[int, RouteTokens]) -> NoReturn:
+    """Runs in the worker: encodes each text and answers it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     bytes_max = _pages(os.getpid())[0] * _PAGE + ADDRESS_SPACE_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
@@ -40,22 +54,39 @@ def serve(connection: Connection, tokenizers: Mapping[int, Tokenizer]) -> NoRetu
             jobs = json.loads(connection.recv_bytes())
         except EOFError:  # the front door has another worker now
             sys.exit(0)
-        for route, max_tokens, cut, first, second in jobs:
+        for route, max_tokens, cut, first, second, chat in jobs:
             item = first if second is None else (first, second)
-            connection.send_bytes(_encoded(tokenizers.get(route), item, max_tokens, cut))
+            connection.send_bytes(_answer(routes.get(route), item, chat, max_tokens, cut))
 
 
-def _encoded(tokenizer: Tokenizer | None, item: Item, max_tokens: int, cut: Cut) -> bytes:
-    if tokenizer is None:
+def _answer(tokens: RouteTokens | None, item: Item, chat: Chat | None, max_tokens: int, cut: Cut) -> bytes:
+    if tokens is None:
         return b""
     try:
-        found = tokenizer.encode_items([item], max_tokens, cut)[0]
-    except (ValueError, MemoryError):
+        if not chat:
+            return _packed(tokens.tokenizer.encode_items([item], max_tokens, cut)[0])
+        assert tokens.chat
+        return _packed(tokens.chat.encode(*conversation(chat), max_tokens, cut))
+    except ValueError as error:
+        return str(error).encode(errors="replace")[:_REASON_BYTES] if chat else b""
+    except MemoryError:
         return b""
+
+
+def conversation(chat: Chat) -> tuple[list[Message], Mode, dict[str, Any]]:
+    """Raises ``ValueError`` where the variables are no JSON object."""
+    messages, mode, variables = chat
+    parsed = json.loads(variables or "{}")
+    if not isinstance(parsed, dict):
+        raise ValueError("the template's variables are not a JSON object")
+    return [Message(role, content) for role, content in messages], next(each for each in MODES if each == mode), parsed
+
+
+def _packed(found: Encoded) -> bytes:
     numbers = array("I", found.ids)
     for span in found.spans or ():
         numbers.extend(span or _NO_PART)
-    return _HEAD.pack(found.first_len, found.n_total, len(found.ids)) + numbers.tobytes()
+    return _OK + _HEAD.pack(found.first_len, found.n_total, len(found.ids)) + numbers.tobytes()
 
 
 class TooSlowError(Exception):
@@ -101,11 +132,12 @@ class Worker:
         except (OSError, EOFError) as error:
             raise EndedError from error
         self._answered_s = self._now_s()
-        if len(data) < _HEAD.size:
-            return slot, b"", b"", 0, 0, REFUSED
-        first_len, n_total, n_ids = _HEAD.unpack_from(data)
-        end = _HEAD.size + n_ids * _ID
-        return slot, data[_HEAD.size : end], data[end:], first_len, n_total, ""
+        if not data.startswith(_OK):
+            return slot, b"", b"", 0, 0, data.decode(errors="replace") or REFUSED
+        first_len, n_total, n_ids = _HEAD.unpack_from(data, len(_OK))
+        begin = len(_OK) + _HEAD.size
+        end = begin + n_ids * _ID
+        return slot, data[begin:end], data[end:], first_len, n_total, ""
 
     def used_s(self) -> tuple[float, float]:
         """CPU time and elapsed time since its newest answer."""

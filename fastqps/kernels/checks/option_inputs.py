@@ -48,7 +48,7 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
     chosen = runs(some[:2].tolist())
     n = len(chosen)
     slot_of = list(range(n))[::-1]
-    lengths = [min(_LENGTHS[i % len(_LENGTHS)], width) for i in range(n)]
+    lengths = [min(max(_LENGTHS[i % len(_LENGTHS)], run.made), width) for i, run in enumerate(chosen)]
     history = some[random.below(len(some), (n + 1) * width).long()].int().view(n + 1, width)
     records = [[0] * _core.ADMITTED_WORDS for _ in range(n + 1)]
     for slot, run in zip(slot_of, chosen, strict=True):

@@ -19,11 +19,14 @@ _LOGIT_OPTIONS = tl.constexpr(_core.PARAM_LOGIT_OPTIONS)  # of the flags: withou
 _REPETITION_PENALTY = tl.constexpr(_core.PARAM_WORDS["repetition_penalty"])
 _NO_REPEAT_NGRAM_SIZE = tl.constexpr(_core.PARAM_WORDS["no_repeat_ngram_size"])
 _MIN_TOKENS = tl.constexpr(_core.PARAM_WORDS["min_tokens"])
+_PRESENCE_PENALTY = tl.constexpr(_core.PARAM_WORDS["presence_penalty"])
+_FREQUENCY_PENALTY = tl.constexpr(_core.PARAM_WORDS["frequency_penalty"])
 _SUPPRESS_IDS = tl.constexpr(_core.PARAM_WORDS["suppress_token_ids"])
 _RULE_FORBIDDEN = tl.constexpr(_core.RULE_FORBIDDEN)
 _RULE_NOT_FIRST = tl.constexpr(_core.RULE_NOT_FIRST)
 _RULE_WORDS = tl.constexpr(_core.RULE_WORDS)
 _BLOCK, _WARPS = 512, 4  # tokens, rules or logits that are read at once
+_COUNTED = tl.constexpr(8)  # tokens of an answer that are compared with those at once
 
 
 @triton.jit
@@ -35,13 +38,24 @@ def _forbid(logits, token, where, VOCAB: tl.constexpr):
 
 
 @triton.jit
-def _penalise(logits, scratch, tokens, length, penalty, BLOCK: tl.constexpr):
-    """Makes every token of the sequence less likely, each of them once: all are read before one is written."""
+def _penalise(logits, scratch, tokens, length, made, penalty, presence, frequency, BLOCK: tl.constexpr):
+    """Makes every token of the sequence less likely, and those of the answer by how often each stands there.
+
+    Each token once: all are read before one is written. The last ``made`` tokens are the answer's.
+    """
+    answer = tl.where((presence != 0.0) | (frequency != 0.0), length - made, length)
     for first in range(0, length, BLOCK):
         at = first + tl.arange(0, BLOCK)
         token = tl.load(tokens + at, mask=at < length, other=0)
         x = tl.load(logits + token, mask=at < length, other=0.0).to(tl.float32)
-        tl.store(scratch + at, tl.where(x < 0.0, x * penalty, tl.math.div_rn(x, penalty)), mask=at < length)
+        x = tl.where(x < 0.0, x * penalty, tl.math.div_rn(x, penalty))
+        count = tl.zeros([BLOCK], tl.int32)
+        for begin in range(answer, length, _COUNTED):
+            other = begin + tl.arange(0, _COUNTED)
+            counted = tl.load(tokens + other, mask=other < length, other=-1)
+            count += tl.sum((token[:, None] == counted[None, :]).to(tl.int32), axis=1)
+        x -= (frequency.to(tl.float64) * count).to(tl.float32)  # rounded first, with and without fused products
+        tl.store(scratch + at, tl.where(count > 0, x - presence, x), mask=at < length)
     tl.debug_barrier()
     for first in range(0, length, BLOCK):
         at = first + tl.arange(0, BLOCK)
@@ -149,8 +163,10 @@ def _logit_options(
             forbidden_max = forbidden_max + VOCAB
         if own & (not forced):
             penalty = tl.load(record + _REPETITION_PENALTY).to(tl.float32, bitcast=True)
-            if penalty != 1.0:
-                _penalise(logits, scratch, tokens, length, penalty, BLOCK)
+            presence = tl.load(record + _PRESENCE_PENALTY).to(tl.float32, bitcast=True)
+            frequency = tl.load(record + _FREQUENCY_PENALTY).to(tl.float32, bitcast=True)
+            if (penalty != 1.0) | (presence != 0.0) | (frequency != 0.0):
+                _penalise(logits, scratch, tokens, length, n_made, penalty, presence, frequency, BLOCK)
         tl.debug_barrier()
         if own:
             if not forced:

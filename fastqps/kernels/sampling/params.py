@@ -15,6 +15,7 @@ SEED = tl.constexpr(_core.PARAM_WORDS["seed"])
 TEMPERATURE = tl.constexpr(_core.PARAM_WORDS["temperature"])
 TOP_P = tl.constexpr(_core.PARAM_WORDS["top_p"])
 TOP_K = tl.constexpr(_core.PARAM_WORDS["top_k"])
+MIN_P = tl.constexpr(_core.PARAM_WORDS["min_p"])
 MAX_TOKENS = tl.constexpr(_core.PARAM_WORDS["max_tokens"])
 STOP_IDS = tl.constexpr(_core.PARAM_WORDS["stop_token_ids"])
 IDS_MAX = tl.constexpr(_core.IDS_MAX)
@@ -26,7 +27,8 @@ def draws_from_all(record):
     """Whether the sequence's tokens are drawn from the whole vocabulary."""
     temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True)
-    return (temperature > 0.0) & (top_p >= 1.0) & (tl.load(record + TOP_K) == 0)
+    min_p = tl.load(record + MIN_P).to(tl.float32, bitcast=True)
+    return (temperature > 0.0) & (top_p >= 1.0) & (tl.load(record + TOP_K) == 0) & (min_p == 0.0)
 
 
 @triton.jit
@@ -34,6 +36,14 @@ def needs_whole(record):
     """Whether a draw needs the likelihood of the whole vocabulary."""
     temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
     return (temperature > 0.0) & (tl.load(record + TOP_K) == 0)
+
+
+@triton.jit
+def floor_of(record, top, temperature):
+    """float64: the logit from which on a token's likelihood is at least min_p; ``top`` is the largest one."""
+    min_p = tl.load(record + MIN_P).to(tl.float32, bitcast=True).to(tl.float64)
+    floor = top.to(tl.float64) + temperature.to(tl.float64) * tl.log(tl.where(min_p > 0.0, min_p, 1.0))
+    return tl.where(min_p > 0.0, floor, float("-inf"))
 
 
 @triton.jit

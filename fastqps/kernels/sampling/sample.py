@@ -27,6 +27,7 @@ from fastqps.kernels.sampling.params import (
     TOP_K,
     TOP_P,
     draws_from_all,
+    floor_of,
     likelihood,
     rate_of,
 )
@@ -136,6 +137,13 @@ def _place(logits, top, rate, least, need, VOCAB: tl.constexpr, BLOCK: tl.conste
 
 
 @triton.jit
+def _order_from(floor):
+    """The ``ordered`` number of the least float32 that is at least the float64 ``floor``."""
+    near = floor.to(tl.float32)
+    return ordered(near, True) + tl.where(near.to(tl.float64) < floor, 1, 0)
+
+
+@triton.jit
 def _equal(logits, top, token, rate, order, above, target, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
     """The first of the logits that equal ``order`` whose cumulative likelihood is above ``target``."""
     each = likelihood(number(order), top, rate).to(tl.float64)
@@ -163,6 +171,7 @@ def _draw_from_likeliest(
 ):  # fmt: skip
     """One of the fewest likeliest that make up top_p of the likelihood of the top_k ≤ 64 likeliest, or of all.
 
+    Those below the floor of min_p count there, and are not drawn.
     Most often the 64 likeliest hold it. So many likeliest stand in as many chunks, those with the largest largest logit
     (of equals, the first): each chunk before another brings at least one logit that goes before all of the other's.
     """
@@ -194,15 +203,21 @@ def _draw_from_likeliest(
         total = tl.maximum(several, _whole(largest, sums, top, rate_of(temperature), N_CHUNKS, STEP))
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True).to(tl.float64)
     need = top_p * total
-    enough = (rank > 0) & (cumulative - weight >= need)
+    floor = floor_of(record, top, temperature)
+    enough = (rank > 0) & ((cumulative - weight >= need) | (x.to(tl.float64) < floor))
     kept = tl.sum(tl.where(candidate & (enough == 0), weight, 0.0), axis=0)
     rate = rate_of(temperature)
     least = tl.min(tl.where(candidate, order_of(both), LAST), axis=0)
-    wider = (kept < need) & (total > several)
+    wider = (kept < need) & (total > several) & (number(least).to(tl.float64) >= floor)
     if wider:
-        edge, above = _place(logits, top, rate, least, need, VOCAB, BLOCK)
-        each = likelihood(number(edge), top, rate).to(tl.float64)
-        kept = above + tl.where(each > 0.0, tl.ceil((need - above) / each) * each, 0.0)
+        kept = need + 1.0
+        if floor > float("-inf"):
+            way = tl.zeros([_WAYS], tl.int32)
+            kept = tl.max(_likelihoods_from(logits, _order_from(floor) + way, top, rate, VOCAB, BLOCK), axis=0)
+        if kept > need:
+            edge, above = _place(logits, top, rate, least, need, VOCAB, BLOCK)
+            each = likelihood(number(edge), top, rate).to(tl.float64)
+            kept = above + tl.where(each > 0.0, tl.ceil((need - above) / each) * each, 0.0)
     target = u.to(tl.float64) * kept
     chosen = _first(candidate & (cumulative > target), rank)
     if chosen < _NONE:

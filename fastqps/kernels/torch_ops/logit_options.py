@@ -36,7 +36,7 @@ def _changed(
     own = (params[:, _core.PARAM_FLAGS] & _core.PARAM_LOGIT_OPTIONS) != 0
     at_limit = made.long() + 1 == params[:, PARAM_WORDS["max_tokens"]]
     free = ~at_limit if c.n_forced else torch.ones_like(own)  # nothing is forced
-    x = torch.where((own & free)[:, None], _penalised(x, tokens, lengths, params), x)
+    x = torch.where((own & free)[:, None], _penalised(x, tokens, lengths, made, params), x)
     # One column more than the vocabulary has, for what is not forbidden.
     forbidden = torch.zeros(len(x), vocab + 1, dtype=torch.bool, device=x.device)
 
@@ -64,13 +64,22 @@ def _changed(
     return x
 
 
-def _penalised(x: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:
-    """Every token of a sequence less likely."""
-    penalty = params[:, PARAM_WORDS["repetition_penalty"], None].contiguous().view(torch.float32)
-    its = torch.arange(tokens.shape[1], device=x.device) < lengths[:, None]
+def _penalised(
+    x: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor, made: torch.Tensor, params: torch.Tensor
+) -> torch.Tensor:
+    """Every token of a sequence less likely, and those of its answer by how often each stands there."""
+    penalty, presence, frequency = (
+        params[:, PARAM_WORDS[name], None].contiguous().view(torch.float32)
+        for name in ("repetition_penalty", "presence_penalty", "frequency_penalty")
+    )
+    place = torch.arange(tokens.shape[1], device=x.device)
+    its, of_prompt = place < lengths[:, None], place < (lengths - made)[:, None]
     ids = torch.where(its, tokens, tokens[:, :1]).long()  # its first token stands for what is not its
     gathered = x.gather(1, ids)
-    return x.scatter(1, ids, torch.where(gathered < 0, gathered * penalty, gathered / penalty))
+    x = x.scatter(1, ids, torch.where(gathered < 0, gathered * penalty, gathered / penalty))
+    counts = torch.zeros_like(x).scatter_add(1, ids, (its & ~of_prompt).to(x.dtype))
+    less = x - (frequency.double() * counts.double()).float() - presence
+    return torch.where(counts > 0, less, x)
 
 
 def _repeats(tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,8 @@ from fastqps import _core
 from fastqps._core import PARAM_WORDS
 from fastqps.kernels.torch_ops.slots import repeated
 
-_SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MAX_TOKENS, _STOP_IDS = (
-    PARAM_WORDS[name] for name in ("seed", "temperature", "top_p", "top_k", "max_tokens", "stop_token_ids")
+_SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MIN_P, _MAX_TOKENS, _STOP_IDS = (
+    PARAM_WORDS[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens", "stop_token_ids")
 )
 _TOP_K_MAX = 64
 _MASK = 0xFFFFFFFF
@@ -54,12 +54,15 @@ def sampled(
     comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
     top = comparable.amax(1, keepdim=True)
     best = (comparable == top).byte().argmax(1)
-    temperature, top_p = (params[:, word].contiguous().view(torch.float32)[:, None] for word in (_TEMPERATURE, _TOP_P))
+    temperature, top_p, min_p = (
+        params[:, word].contiguous().view(torch.float32)[:, None] for word in (_TEMPERATURE, _TOP_P, _MIN_P)
+    )
     top_k, flags = params[:, _TOP_K, None], params[:, _core.PARAM_FLAGS]
     u = uniform(params[:, _SEED], params[:, _SEED + 1], made)[:, None]
     from_all = _from_all(logits, top, best, temperature, u)
-    from_few = _from_likeliest(logits, temperature, top_p, top_k, u)
-    drawn = torch.where(((top_k == 0) & (top_p >= 1))[:, 0], from_all, from_few)
+    floor = torch.where(min_p > 0, top.double() + temperature.double() * min_p.double().log(), -torch.inf)
+    from_few = _from_likeliest(logits, temperature, top_p, top_k, floor, u)
+    drawn = torch.where(((top_k == 0) & (top_p >= 1) & (min_p == 0))[:, 0], from_all, from_few)
     tokens = torch.where((temperature > 0)[:, 0], drawn, best)
     return tokens, _logprobs(logits, top, tokens, flags), _finish(params, made, eos_ids, tokens)
 
@@ -92,9 +95,16 @@ def _from_all(
 
 
 def _from_likeliest(
-    logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor, top_k: torch.Tensor, u: torch.Tensor
+    logits: torch.Tensor,
+    temperature: torch.Tensor,
+    top_p: torch.Tensor,
+    top_k: torch.Tensor,
+    floor: torch.Tensor,
+    u: torch.Tensor,
 ) -> torch.Tensor:
     """Among as many of the likeliest as ``top_k`` and ``top_p`` leave, of equal ones those with lower ids first.
+
+    Of these only those whose logits are at least ``floor``.
 
     Sorts all logits, which the kernels need not do.
     """
@@ -107,7 +117,7 @@ def _from_likeliest(
     weights = torch.where(x.isnan(), (values == first).double(), x.exp()) * there
     sums = weights.cumsum(1)
     kept = there.clone()
-    kept[:, 1:] &= sums[:, :-1] < top_p.double() * sums[:, -1:]
+    kept[:, 1:] &= (sums[:, :-1] < top_p.double() * sums[:, -1:]) & (values[:, 1:].double() >= floor)
     sums = torch.where(kept, weights, 0.0).cumsum(1)
     above = kept & (sums > u * sums[:, -1:])
     place = torch.where(above.any(1), above.byte().argmax(1), 0)[:, None]

@@ -55,7 +55,7 @@ ADAPTER_KEYS = rules(
         *("alpha_pattern", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"),
         *("modules_to_save",),
     ),
-    # fan_in_fan_out is for weights that lie transposed; PEFT ignores it where a module is linear, as all are here.
+    # fan_in_fan_out is for weights that lie transposed; PEFT goes by the module, whatever the file says.
     irrelevant=(*_OF_TRAINING, *_OF_LOADING, *_WITH_OTHERS, "fan_in_fan_out"),
     refused={
         "use_dora": Refused(_OFF, "DoRA scales each merged row by a norm of its own"),
@@ -93,9 +93,8 @@ class Update:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the tensor that it changes."""
-        shape = self.up.shape[0], self.down.shape[1]
-        return shape[::-1] if self.table else shape
+        """The shape of the product."""
+        return self.up.shape[0], self.down.shape[1]
 
 
 @dataclass(frozen=True)

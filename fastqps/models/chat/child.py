@@ -26,12 +26,17 @@ _TIME = re.compile("\ufdd0(.*?)\ufdd1", re.DOTALL)  # noncharacters, which no fo
 
 def main() -> None:
     """Serves one template."""
+    asked = question()
+    tokens = {text: Part("token", text, *numbers) for text, *numbers in asked["tokens"]}
+    json.dump(_answer(asked["template"], asked["names"], tokens), sys.stdout)
+
+
+def question() -> Any:
+    """What this process is asked. From now on it is limited: it renders a template that nobody has read."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    asked = json.load(sys.stdin)
-    tokens = {text: Part("token", text, *numbers) for text, *numbers in asked["tokens"]}
-    json.dump(_answer(asked["template"], asked["names"], tokens), sys.stdout)
+    return json.loads(sys.stdin.read())
 
 
 def _answer(source: str, names: Mapping[str, str], tokens: Mapping[str, Part]) -> dict[str, Any]:

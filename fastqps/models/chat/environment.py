@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import jinja2
 from jinja2.ext import Extension, loopcontrols
@@ -18,7 +18,7 @@ from jinja2.utils import Namespace
 class _Generation(Extension):
     """``{% generation %}`` marks what a model has said, for training. Its body is rendered as it is."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012 - as its base has it
 
     def parse(self, parser: Parser) -> Node:
         line = next(parser.stream).lineno

@@ -1,4 +1,4 @@
-"""Reads a checkpoint's chat template, and has its table derived by a child process, which can be killed."""
+"""Reads a checkpoint's chat template, and has child processes, which can be killed, render samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_chat(folder: Path, source: str, names: Mapping[str, str]) -> tuple[Chat
     if not place:
         return None, ()
     try:
-        template = _template(folder)
+        template = chat_template(folder)
         answer = _derived(template, names, _tokens(source, "".join((template, *names.values()))))
     except ModelError as error:
         return None, (f"{place}: the chat template cannot be used, so that the model takes no chats: {error}.",)
@@ -45,8 +45,8 @@ def read_chat(folder: Path, source: str, names: Mapping[str, str]) -> tuple[Chat
     return ChatCard(template, tuple(names.items()), table and ChatTable.of(frozen(table))), why
 
 
-def _template(folder: Path) -> str:
-    """The default one. ``ModelError`` where it is too long or none."""
+def chat_template(folder: Path) -> str:
+    """The default one of those beside a tokenizer, which has one. ``ModelError`` where it is too long or none."""
     if has_file(folder / CHAT_TEMPLATE):
         stated: Any = read_regular(folder / CHAT_TEMPLATE, TEMPLATE_BYTES_MAX).decode(errors="replace")
     else:
@@ -72,16 +72,22 @@ def _tokens(source: str, used: str) -> list[tuple[str, int, int, int]]:
 
 
 def _derived(template: str, names: Mapping[str, str], tokens: list[tuple[str, int, int, int]]) -> dict[str, Any]:
-    question = json.dumps({"template": template, "names": dict(names), "tokens": tokens})
-    command = [sys.executable, "-m", "fastqps.models.chat.child"]
+    question = {"template": template, "names": dict(names), "tokens": tokens}
+    answer: dict[str, Any] = ask_child("fastqps.models.chat.child", question)
+    if "refused" in answer:
+        raise ModelError(answer["refused"])
+    return answer
+
+
+def ask_child(module: str, question: Any) -> Any:
+    """What the module, run as a process of its own, writes for the question. ``ModelError`` where it does not end."""
+    command = [sys.executable, "-m", module]
+    given = json.dumps(question).encode()
     try:
-        ended = subprocess.run(command, input=question.encode(), capture_output=True, timeout=_WALL_S, check=False)
+        ended = subprocess.run(command, input=given, capture_output=True, timeout=_WALL_S, check=False)
     except subprocess.TimeoutExpired:
         raise ModelError(f"it does not end within {_WALL_S:g} s") from None
     if ended.returncode:
         words = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit {ended.returncode}"
         raise ModelError(f"rendering samples took too much time or memory, or failed ({words[:200]})")
-    answer: dict[str, Any] = json.loads(ended.stdout)
-    if "refused" in answer:
-        raise ModelError(answer["refused"])
-    return answer
+    return json.loads(ended.stdout)

@@ -6,14 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastqps.models.chat.card import ChatCard
 from fastqps.models.chat.conversation import Message, Mode
-from fastqps.models.chat.template import ChatTemplate
 from fastqps.models.tokenizers.fixed_tokens import Fixed
 from fastqps.models.tokenizers.tokenizer import Cut, Encoded, Tokenizer
 from fastqps.models.tokenizers.vocabulary import content_of
+
+if TYPE_CHECKING:
+    from fastqps.models.chat.template import ChatTemplate
 
 _MARKS = range(0x100000, 0x10FFFD)  # private characters
 
@@ -41,22 +43,29 @@ class ChatTokens:
         cut: Cut = "counted",
     ) -> Encoded:
         """The ids, cut at ``max_tokens``. ``ValueError``: the template or the tokenizer refuses the conversation."""
-        rendered = None
-        if self._card.table:
-            given = [(message.role, message.content) for message in messages]
-            rendered = self._card.table.native.render(given, mode, json.dumps(variables))
-        text, tokens = rendered or self._rendered(messages, mode, variables)
+        text, tokens = self._by_table(messages, mode, variables) or self._rendered(messages, mode, variables)
         return self._tokenizer.encode_fixed(text, tokens, max_tokens, cut)
 
-    def encode_json(self, chat: str, max_tokens: int | None = None, cut: Cut = "counted") -> Encoded:
-        """Of a conversation as a front door hands it over."""
-        given = json.loads(chat)
-        messages = [Message(role, content) for role, content in given["messages"]]
-        return self.encode(messages, given["mode"], given["variables"], max_tokens, cut)
+    def table_ids(self, messages: Sequence[Message], mode: Mode, variables: Mapping[str, Any]) -> list[int]:
+        """The ids of what is in the table alone: no template runs. ``ValueError`` for anything else."""
+        found = self._by_table(messages, mode, variables)
+        if not found:
+            raise ValueError("the conversation is in no table of the chat template, and its template does not run here")
+        return self._tokenizer.encode_fixed(*found).ids
+
+    def _by_table(
+        self, messages: Sequence[Message], mode: Mode, variables: Mapping[str, Any]
+    ) -> tuple[bytes, list[Fixed]] | None:
+        if not self._card.table:
+            return None
+        given = [(message.role, message.content) for message in messages]
+        return self._card.table.native.render(given, mode, json.dumps(variables))
 
     @cached_property
     def template(self) -> ChatTemplate:
         """Renders what is not in the table."""
+        from fastqps.models.chat.template import ChatTemplate  # late: few conversations need Jinja
+
         return ChatTemplate(self._card.template, dict(self._card.names))
 
     def _rendered(

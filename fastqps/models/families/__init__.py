@@ -12,8 +12,12 @@ from fastqps.models.families import (
     deberta_v2,
     distilbert,
     electra,
+    gemma2,
     gemma3_text,
     gpt2,
+    gpt_neox,
+    granite,
+    granitemoehybrid,
     gte,
     jina_bert,
     llama,
@@ -22,15 +26,18 @@ from fastqps.models.families import (
     mpnet,
     new,
     nomic_bert,
+    olmo2,
     opt,
     phi3,
     qwen2,
     qwen3,
     roberta,
     smollm3,
+    stablelm,
     t5,
 )
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
+from fastqps.models.families.nearest import advice
 
 __all__ = ["FAMILIES", "GENERATORS", "DecoderFamily", "EncoderFamily", "family_of"]
 
@@ -50,6 +57,7 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "new": new.FAMILY,
     "modernbert": modernbert.FAMILY,
     "t5": t5.FAMILY,
+    "gemma2": gemma2.FAMILY,
     "gemma3_text": gemma3_text.FAMILY,
     "llama": llama.FAMILY,
     "mistral": mistral.FAMILY,
@@ -60,6 +68,11 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "phi3": phi3.FAMILY,
     "gpt2": gpt2.FAMILY,
     "opt": opt.FAMILY,
+    "gpt_neox": gpt_neox.FAMILY,
+    "olmo2": olmo2.FAMILY,
+    "granite": granite.FAMILY,
+    "granitemoehybrid": granitemoehybrid.FAMILY,
+    "stablelm": stablelm.FAMILY,
 }
 
 
@@ -79,5 +92,5 @@ def family_of(
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         wanted = "generation with model_type" if generates else "model_type"
         known = ", ".join(GENERATORS if generates else FAMILIES)
-        raise ModelError(f"{wanted} {model_type!r} is not supported; supported: {known}")
+        raise ModelError(f"{wanted} {model_type!r} is not supported{advice(model_type)}; supported: {known}")
     return FAMILIES[model_type]

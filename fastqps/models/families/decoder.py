@@ -34,6 +34,7 @@ class DecoderConfig(LlamaOptions):
     first_place: int = 0  # the row of the first position in the table of places
     activation: str = "silu"
     logits_scale: float = 1.0
+    logits_cap: float = 0.0  # logits become cap · tanh(logit / cap); 0: they stay
     causal: bool = True  # a token sees those before it alone
     prefixes: tuple[str, ...] = ("model.",)  # of which one may stand in front of the tensors, but the head's
 
@@ -66,6 +67,7 @@ def read_decoder(
     head_dim: int | None = None,
     theta: float = 10_000.0,
     turned: float | None = None,
+    inner: int = 0,
     eps: float = 0.0,
     **options: Any,
 ) -> DecoderConfig:
@@ -75,7 +77,7 @@ def read_decoder(
     that ``layer_types`` names; else 0.
     ``kv_heads`` and ``head_dim`` are those of a file that does not name them; None: one key-value head for each head,
     and the width's share. ``theta`` as well, and ``turned``, the share of a head that positions turn; None: the whole.
-    ``eps`` is of norms whose key is another. ``options`` are fields with a default.
+    ``inner`` and ``eps`` are those of files with other keys for them. ``options`` are fields with a default.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
     heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
@@ -88,7 +90,7 @@ def read_decoder(
     check_turned(rope, head_dim)
     return DecoderConfig(
         hidden=size(config, "hidden_size"),
-        inner=size(config, "intermediate_size"),
+        inner=inner or size(config, "intermediate_size"),
         layers=layers,
         heads=heads,
         kv_heads=read_kv_heads(config, heads, kv_heads),
@@ -166,6 +168,8 @@ def layer_kinds(config: Mapping[str, Any], known: tuple[str, ...]) -> tuple[str,
     kinds = config.get("layer_types")
     if kinds is None:
         return None
+    if isinstance(kinds, list):
+        kinds = [KINDS[0] if kind == "attention" else kind for kind in kinds]  # its name of before
     if not isinstance(kinds, list) or len(kinds) != config["num_hidden_layers"] or any(k not in known for k in kinds):
         raise ModelError(
             f"config.json: layer_types {json.dumps(kinds)[:200]} is not supported: one of {', '.join(known)} for each "

@@ -149,6 +149,14 @@ class HeadConfig:
     skipped: int | None = None  # an id that a pooling of the last token passes over
 
 
+@dataclass(frozen=True)
+class TokenLogits:
+    """The logits of tokens: products with rows of the table ``module``, multiplied by ``scale``."""
+
+    module: str
+    scale: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class VocabularyHead:
     """The head of a masked language model: a projection, an activation, a norm, a product with the vocabulary."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastqps.models.families.decoder import DecoderConfig
-from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig, TokenLogits, VocabularyHead
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.generation_keys import GENERATION_RULES
 from fastqps.models.files.keys import Keys, Rules
@@ -51,8 +51,8 @@ class EncoderFamily(Family):
     decodes: bool = False  # its layers are a decoder's: a …ForCausalLM embeds where a modules.json says how
     read: Callable[[Mapping[str, Any]], EncoderConfig]
     read_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None  # of a classifier; None: it has none
-    # The name of the module whose rows give the logits of tokens, for labels that are tokens; None: it has none.
-    read_logits: Callable[[Mapping[str, Any]], str] | None = None
+    # Reads the logits of a decoder's tokens, for labels that are tokens; None: it is no decoder.
+    read_logits: Callable[[Mapping[str, Any]], TokenLogits] | None = None
     # Reads the head of a token classifier in front of its projection to labels. Its pooling has no meaning.
     read_token_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None
     # Reads the head of a masked language model, for sparse embeddings; None: the family is not served as one.

@@ -9,9 +9,7 @@ from fastqps.models.families.decoder import DecoderConfig, read_decoder
 from fastqps.models.families.family import DecoderFamily
 from fastqps.models.files.config_keys import DECODER_KEYS
 from fastqps.models.files.config_values import flag
-from fastqps.models.files.keys import Refused, rules
-
-_NO_WINDOW = "a llama's attention has no window"
+from fastqps.models.files.keys import rules
 
 
 def read(config: Mapping[str, Any]) -> DecoderConfig:
@@ -22,13 +20,6 @@ def read(config: Mapping[str, Any]) -> DecoderConfig:
 
 FAMILY = DecoderFamily(
     name="llama",
-    keys=DECODER_KEYS
-    | rules(
-        honoured=("attention_bias", "mlp_bias"),
-        refused={
-            "use_sliding_window": Refused((False,), _NO_WINDOW),
-            "sliding_window": Refused((), _NO_WINDOW),
-        },
-    ),
+    keys=DECODER_KEYS | rules(honoured=("attention_bias", "mlp_bias")),
     read=read,
 )

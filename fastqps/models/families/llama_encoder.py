@@ -8,7 +8,7 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.families.decoder import DecoderConfig
-from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig, TokenLogits
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
 from fastqps.models.families.llama_layer import LlamaOptions
 from fastqps.models.families.rope import Rope
@@ -49,6 +49,11 @@ def encoder_of(family: DecoderFamily) -> EncoderFamily:
     def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
         return encoder_config(family.read(config))
 
+    def read_logits(config: Mapping[str, Any]) -> TokenLogits:
+        decoder = family.read(config)
+        tensors = decoder.tensors
+        return TokenLogits(tensors.words if decoder.tied_head else tensors.head, decoder.logits_scale)
+
     return EncoderFamily(
         name=family.name,
         keys=family.keys | _KEYS | (rules(honoured=_TOKEN_KEYS) if family.classifies_tokens else rules()),
@@ -59,7 +64,7 @@ def encoder_of(family: DecoderFamily) -> EncoderFamily:
         decodes=True,
         read=read,
         read_head=read_head,
-        read_logits=lambda config: "embed_tokens" if family.read(config).tied_head else "lm_head",
+        read_logits=read_logits,
         read_token_head=read_token_head if family.classifies_tokens else None,
     )
 

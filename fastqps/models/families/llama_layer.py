@@ -40,10 +40,12 @@ class LlamaOptions:
     kv_heads: int
     head_dim: int
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
+    score_cap: float = 0.0  # scores become cap · tanh(score / cap); 0: they stay. Generators alone
     qkv_bias: bool = False
     out_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False  # queries and keys are normalised, head by head
+    wide_qk_norm: bool = False  # queries are normalised as a whole, and so are keys
     norm_kind: Literal["rms", "layer"] = "rms"
     norm_bias: bool = False
     norm_offset: float = 0.0  # added to the weights of all norms

@@ -12,6 +12,7 @@ from fastqps.models.files.keys import Keys, Refused, rules
 
 CONFIG = "config.json"
 _NO = (False,)
+_NO_WINDOW = "the attention of this family has no window"
 
 _QUANTIZED = ("quantization_config", "compression_config")
 
@@ -73,6 +74,8 @@ GENERATOR_KEYS = COMMON_KEYS | rules(
         "is_causal": Refused((True,), "a decoder's attention sees what came before alone"),
         "attention_chunk_size": Refused((), "attention in chunks is not computed"),
         "num_kv_shared_layers": Refused((0,), "every layer has keys and values of its own"),
+        "sliding_window": Refused((), _NO_WINDOW),
+        "use_sliding_window": Refused(_NO, _NO_WINDOW),
     },
 )
 # Those of a llama's layout.

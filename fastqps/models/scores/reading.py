@@ -10,11 +10,11 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastqps.errors import ModelError
-from fastqps.models.scores.jinja import Render, TemplateError
-from fastqps.models.scores.template import Part, TextTemplate, filled
+from fastqps.models.chat.reading import ask_child
+from fastqps.models.scores.template import TRIMMED, Part, TextTemplate, filled
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import load_package
 
@@ -64,44 +64,53 @@ class Messages:
         return [{"type": "text", "text": text}] if self.structured else text
 
 
-def read_templates(
-    render: Render, messages: Messages, prompts: Mapping[str, str], source: str, where: str
-) -> Templates:
+def read_templates(template: str, messages: Messages, prompts: Mapping[str, str], source: str, where: str) -> Templates:
     """The parts of the template, and the ids that its beginning and end become. ``prompts``: texts by name, "" the
-    default one's. ``source``: as of ``Tokenizer.from_source``.
+    default one's. ``source``: the tokenizer's, as of ``Tokenizer.from_source``.
 
     ``ModelError`` for a template that is more than texts in their places.
     """
+    samples = ((_FIRST, _SECOND), *_INNER, *_OUTER)
+    asked = [(name, pair, texts) for name in prompts for pair in (False, True) for texts in samples]
+    variables = [messages.of(first, second if pair else None, prompts[name]) for name, pair, (first, second) in asked]
+    try:
+        answers = ask_child("fastqps.models.scores.child", {"template": template, "variables": variables})
+    except ModelError as error:
+        raise ModelError(f"{where}: {error}") from None
+    rendered = {each: _Rendered(*answer) for each, answer in zip(asked, answers, strict=True)}
     forms = []
-    for name, prompt in prompts.items():
-        text, why_no_text = _parts(render, messages, prompt, where, pair=False)
-        pair, why_no_pair = _parts(render, messages, prompt, where, pair=True)
+    for name in prompts:
+        (text, why_no_text), (pair, why_no_pair) = (
+            _parts({texts: rendered[name, each, texts] for texts in samples}, where, pair=each)
+            for each in (False, True)
+        )
         if not text and not pair:
             raise ModelError(f"{where}: of a pair {why_no_pair}, and of a text {why_no_text}")
         forms.append(TextTemplate(name, text, pair))
     return _tokenized(forms, source, where)
 
 
-def _parts(render: Render, messages: Messages, prompt: str, where: str, *, pair: bool) -> tuple[tuple[Part, ...], str]:
+class _Rendered(NamedTuple):
+    text: str
+    error: str
+
+
+def _parts(rendered: Mapping[tuple[str, str], _Rendered], where: str, *, pair: bool) -> tuple[tuple[Part, ...], str]:
     """The parts of a text or of a pair; (), and why, where the template has no place for it."""
-
-    def rendered(first: str, second: str) -> str:
-        return render(messages.of(first, second if pair else None, prompt))
-
-    try:
-        pieces = re.split(f"({_FIRST}|{_SECOND})", rendered(_FIRST, _SECOND))
-        slots = [_SLOTS[each] for each in pieces[1::2]] + [""]
-        found = tuple(zip(pieces[::2], slots, strict=True))
-        lacking = {"first", *(["second"] if pair else [])} - set(slots)
-        if lacking:
-            return (), f"the {lacking.pop()} text does not reach what it renders"
-        for first, second in (*_INNER, *_OUTER):
-            if rendered(first, second) != filled(found, first, second):
-                changed = f"{first!r} and {second!r}" if pair else repr(first)
-                raise ModelError(f"{where}: it changes texts such as {changed}; it may only put them in their places")
-    except TemplateError as error:
-        return (), f"it cannot be rendered ({error})"
-    return found, ""
+    if fault := next((each.error for each in rendered.values() if each.error), ""):
+        return (), f"it cannot be rendered ({fault})"
+    pieces = re.split(f"({_FIRST}|{_SECOND})", rendered[_FIRST, _SECOND].text)
+    slots = [_SLOTS[each] for each in pieces[1::2]] + [""]
+    found = tuple(zip(pieces[::2], slots, strict=True))
+    if lacking := {"first", *(["second"] if pair else [])} - set(slots):
+        return (), f"the {min(lacking)} text does not reach what it renders"
+    for trimmed in ((), ("first",), ("second",), ("first", "second")):
+        parts = tuple((fixed, slot + (TRIMMED if slot in trimmed else "")) for fixed, slot in found)
+        wrong = [texts for texts, whole in rendered.items() if filled(parts, *texts) != whole.text]
+        if not wrong:
+            return parts, ""
+    changed = " and ".join(map(repr, wrong[0][: 1 + pair]))
+    raise ModelError(f"{where}: it changes texts such as {changed}; it may put them in their places, and trim them")
 
 
 def _tokenized(forms: Sequence[TextTemplate], source: str, where: str) -> Templates:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+TRIMMED = " trimmed"
 Part = tuple[str, str]
-"""A fixed text, and what follows it: "first" or "second", the text of that name, or "", nothing."""
+"""A fixed text, and what follows it: "first" or "second", the text of that name, or with " trimmed" without the white
+space around it, or "", nothing."""
 
 
 @dataclass(frozen=True)
@@ -24,4 +26,5 @@ class TextTemplate:
 def filled(parts: Sequence[Part], first: str, second: str = "") -> str:
     """The text that the parts make of an input."""
     texts = {"first": first, "second": second, "": ""}
+    texts |= {f"{slot}{TRIMMED}": text.strip() for slot, text in texts.items() if slot}
     return "".join(text for fixed, slot in parts for text in (fixed, texts[slot]))

@@ -81,6 +81,8 @@ def post_processor(
     if kind in ("XLMRobertaTokenizer", "CamembertTokenizer"):
         (bos, bos_id), (eos, eos_id) = (_whole(named, name, find) for name in ("bos_token", "eos_token"))
         return template([bos, "$A", eos], [bos, "$A", eos, eos, "$B", eos], {bos: bos_id, eos: eos_id})
+    if kind == "GPTNeoXTokenizer":  # whatever tokenizer.json says
+        return template(["$A"], ["$A", "$B:1"], {})
     if kind == "T5Tokenizer":
         _, eos_id = _content(named, "eos_token", find)
         return template(["$A", "</s>"], ["$A", "</s>", "$B", "</s>"], {"</s>": eos_id})
@@ -149,6 +151,10 @@ def _bpe(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> d
     }
 
 
+def _gpt_neox(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
+    return {**_bpe(file, options, named), "normalizer": {"type": "NFC"}}
+
+
 def _qwen2(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
     stated = options.get("add_prefix_space")
     prefix = False if stated is None else flag(options, "add_prefix_space", False)
@@ -198,6 +204,7 @@ _CLASSES: Mapping[str, tuple[str, Callable[..., dict[str, Part | None]], Mapping
     "DistilBertTokenizer": ("WordPiece", _bert, _BERT),
     "RobertaTokenizer": ("BPE", _bpe, _ROBERTA),
     "GPT2Tokenizer": ("BPE", _bpe, {"unk": _END, "bos": _END, "eos": _END}),
+    "GPTNeoXTokenizer": ("BPE", _gpt_neox, {"unk": _END, "bos": _END, "eos": _END, "pad": "<|padding|>"}),
     "Qwen2Tokenizer": ("BPE", _qwen2, {"unk": _END, "eos": _END, "pad": _END}),
     "GemmaTokenizer": ("BPE", _gemma, _GEMMA),
     "LlamaTokenizer": ("BPE", _llama, {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}),

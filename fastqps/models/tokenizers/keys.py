@@ -75,6 +75,7 @@ CLASS_RULES: Mapping[str, Rules] = {
     "AlbertTokenizer": _BYTES | rules(honoured=("do_lower_case", "keep_accents")),
     "RobertaTokenizer": _BYTES | rules(honoured=("trim_offsets",)),
     "GPT2Tokenizer": _BYTES,
+    "GPTNeoXTokenizer": _BYTES | rules(irrelevant=("trim_offsets",)),
     "Qwen2Tokenizer": _BYTES,
     "GemmaTokenizer": _COMMON,
     "LlamaTokenizer": _BYTES | rules(honoured=("legacy",)),

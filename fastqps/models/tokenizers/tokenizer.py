@@ -177,6 +177,10 @@ class Tokenizer:
             return self.detokenizer.decode(ids)
         return self._package.decode(ids, skip_special_tokens)
 
+    def token(self, token_id: int) -> str:
+        """The token as its vocabulary spells it; "" where there is none."""
+        return self._untruncated.token(token_id)
+
     def pieces(self, text: str, *, special_tokens: bool) -> list[Piece]:
         """The tokens of a whole text, through the `tokenizers` package."""
         return self._untruncated.pieces(text, special_tokens)
@@ -281,6 +285,9 @@ class _Package:
         with failures():
             encodings = self._single.encode_batch(list(items), add_special_tokens=self._add)
         return [self._encoded(item, each, limit) for item, each in zip(items, encodings, strict=True)]
+
+    def token(self, token_id: int) -> str:
+        return self._single.id_to_token(token_id) or ""
 
     def pieces(self, text: str, special_tokens: bool) -> list[Piece]:
         with failures():  # a batch, because encode() would hold Python's lock

@@ -90,6 +90,11 @@ class CpuDecodeOps(CpuOps):
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return self.pick(x, "lasttoken", step.starts)
 
+    def cap(self, logits: torch.Tensor, cap: float) -> torch.Tensor:
+        tape = self.tape
+        tape.program.cap(address(logits), is_bf16(logits), tape.count(logits), logits.shape[1], cap)
+        return logits
+
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """→ float32 [S, vocabulary]: the rows that options or ``state.rules`` change, in place of float32 ``logits``.
 

@@ -101,6 +101,11 @@ class CpuOps:
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
         return rows_for(self.tape, x, reader)
 
+    def norm_columns(self, x: torch.Tensor, first: int, weight: torch.Tensor, eps: float) -> None:
+        at, columns = address(x) + first * x.itemsize, len(weight)
+        rows = at, at, is_bf16(x), self.tape.count(x), address(weight)
+        self.tape.program.rms_norm(*rows, columns, eps, stride=x.shape[1])
+
     def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         self.tape.program.add(address(sums), address(x), is_bf16(x), self.tape.count(x), x.shape[1])
         return sums

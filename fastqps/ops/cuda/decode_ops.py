@@ -60,6 +60,9 @@ class CudaDecodeOps(CudaOps):
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
         return self._kernels.last_rows(x, step.starts, counts_of(step))
 
+    def cap(self, logits: torch.Tensor, cap: float) -> torch.Tensor:
+        return (logits.float() / cap).tanh_().mul_(cap).to(logits.dtype)
+
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """The first part of ``sample``, in the place of ``logits``."""
         rules = state.rules

@@ -117,5 +117,11 @@ class CudaOps:
     def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
         return Rows(None, *self._kernels.quantise_rows(x)) if reader.fp8 else Rows(x)
 
+    def norm_columns(self, x: torch.Tensor, first: int, weight: torch.Tensor, eps: float) -> None:
+        columns = x[:, first : first + len(weight)]
+        _, normed, *_ = self._kernels.add_norm(columns.contiguous(), weight, None, eps, "rms")
+        assert normed is not None
+        columns.copy_(normed)
+
     def add(self, sums: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return sums.add_(x)

@@ -25,7 +25,7 @@ CallKind kind_of(const std::string& name) {
 std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string path,
                                       std::vector<std::pair<std::string, std::string>> headers,
                                       const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
-                                      std::optional<std::vector<int>> cpus, const std::string& call, i64 grace_ns,
+                                      const std::string& call, i64 grace_ns,
                                       const std::optional<std::vector<py::bytes>>& expected, u32 samples_max,
                                       u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
                                       const py::bytes& tls_ca, const py::bytes& tls_cert, const py::bytes& tls_key) {
@@ -36,7 +36,6 @@ std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string pa
   o.headers = std::move(headers);
   for (const py::bytes& payload : payloads) o.payloads.emplace_back(payload);
   o.connections = connections, o.streams = streams, o.threads = threads;
-  if (cpus) o.cpus = *std::move(cpus);
   o.call = kind_of(call);
   o.grace_ns = grace_ns;
   if (expected)
@@ -59,11 +58,7 @@ void connect(PyEngine& self, double timeout_s) {
       py::gil_scoped_acquire hold;
       return PyErr_CheckSignals() != 0;
     });
-  } catch (const ConnectError& error) { failure = error.what(); } catch (const std::system_error& error) {
-    errno = error.code().value();
-    PyErr_SetFromErrno(PyExc_OSError);
-    throw py::error_already_set();
-  }
+  } catch (const ConnectError& error) { failure = error.what(); }
   if (!failure.empty()) {
     PyErr_SetString(PyExc_ConnectionError, failure.c_str());
     throw py::error_already_set();
@@ -127,16 +122,15 @@ EngineClass bind_engine(py::module_& module) {
              "...), wait, result. Python's lock is released in every call that can take time; the threads never "
              "take it.")
       .def(py::init(&make_engine), "host"_a, "port"_a, "path"_a, "headers"_a, "payloads"_a, py::kw_only(),
-           "connections"_a = 1, "streams"_a = 100, "threads"_a = 1, "cpus"_a = py::none(), "call"_a = "unary",
-           "grace_ns"_a = 5 * kSecond, "expected"_a = py::none(), "samples_max"_a = 0, "sample_every"_a = 97,
-           "record_calls"_a = false, "interval_ns"_a = kSecond, "tls"_a = false, "tls_ca"_a = py::bytes(),
-           "tls_cert"_a = py::bytes(), "tls_key"_a = py::bytes(),
+           "connections"_a = 1, "streams"_a = 100, "threads"_a = 1, "call"_a = "unary", "grace_ns"_a = 5 * kSecond,
+           "expected"_a = py::none(), "samples_max"_a = 0, "sample_every"_a = 97, "record_calls"_a = false,
+           "interval_ns"_a = kSecond, "tls"_a = false, "tls_ca"_a = py::bytes(), "tls_cert"_a = py::bytes(),
+           "tls_key"_a = py::bytes(),
            "What each is stands in loadgen/csrc/options.h. Raises ValueError for what would break it: the command line "
            "checks the rest.")
       .def("connect", &connect, "timeout_s"_a,
            "Makes all connections, and waits for the server's SETTINGS on each, so that nothing is measured of it. "
-           "Raises OSError when a CPU of `cpus` cannot be had, else ConnectionError with the reason; then it may be "
-           "tried again.")
+           "Raises ConnectionError with the reason; then it may be tried again.")
       .def(
           "start", &start, "times_ns"_a, "payload_index"_a, "deadline_ns"_a = 0, py::kw_only(), "measure_from_ns"_a = 0,
           "measure_until_ns"_a = i64(1) << 62,

@@ -53,7 +53,6 @@ struct ConnectionResult {
 
 struct ThreadResult {
   double cpu_s, wall_s, slept_s, run_delay_s;
-  int cpu;
 };
 
 struct Result {
@@ -74,9 +73,8 @@ Result result_of(Engine& engine) {
   for (size_t i = 0; i < engine.workers().size(); i++) {
     const Worker& worker = *engine.workers()[i];
     const ThreadTime& used = worker.used();
-    found.threads.push_back({seconds(used.cpu_ns), seconds(used.wall_ns), seconds(worker.slept_ns()),
-                             seconds(used.run_delay_ns),
-                             engine.options().cpus.empty() ? -1 : engine.options().cpus[i]});
+    found.threads.push_back(
+        {seconds(used.cpu_ns), seconds(used.wall_ns), seconds(worker.slept_ns()), seconds(used.run_delay_ns)});
   }
   return found;
 }
@@ -131,8 +129,7 @@ void bind_parts(py::module_& module) {
       .def_readonly("slept_s", &ThreadResult::slept_s,
                     "In epoll with nothing to do; the spin before a send that is near counts as busy.")
       .def_readonly("run_delay_s", &ThreadResult::run_delay_s,
-                    "Ready to run while the kernel ran something else on its CPU; 0 if unknown.")
-      .def_readonly("cpu", &ThreadResult::cpu, "The CPU that it was pinned to; -1: none.");
+                    "Ready to run while the kernel ran something else on its CPU; 0 if unknown.");
 }
 
 // Reads a member of a run.

@@ -170,6 +170,7 @@ def generations() -> list[pb.PredictRequest]:
         {"seed": (1 << 64) - 1, "temperature": 3.0, "top_k": 64}, {"stop": ["e", "zzz"]}, {**sampled, "stop": ["a"]},
         {"stop_token_ids": list(range(0, 320, 40))}, {"ignore_eos": True}, {**sampled, "min_tokens": 9},
         {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2}, {"suppress_token_ids": list(range(2, 10))},
+        {"presence_penalty": 0.5, "frequency_penalty": -1.0}, {**sampled, "min_p": 0.1},
         {"max_tokens": 1}, {"max_tokens": 1, "logprobs": True},
     ]  # fmt: skip
     ids = [chance.randrange(2, 384) for _ in range(50)]

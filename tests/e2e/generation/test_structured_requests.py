@@ -28,7 +28,9 @@ FLAGS = ("--device=cpu", "--dtype=float32", "--max-output-tokens=96", "--max-run
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_generator(tmp_path_factory.mktemp("structured") / "tiny")
+    folder = write_generator(tmp_path_factory.mktemp("structured") / "tiny")
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -94,17 +96,20 @@ COMPLETIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize(("asked", "schema"), COMPLETIONS)
 def test_completions_take_them_as_openai_and_vllm_do(
-    post: Poster, asked: dict[str, Any], schema: dict[str, Any]
+    post: Poster, asked: dict[str, Any], schema: dict[str, Any], chat: bool
 ) -> None:
+    path = "/v1/chat/completions" if chat else "/v1/completions"
+    prompt = {"messages": [{"role": "user", "content": "The cat"}]} if chat else {"prompt": "The cat"}
     for seed in range(9):  # a random model may write spaces up to its limit
-        body = {"prompt": "The cat", "max_tokens": 96, "seed": seed, **asked}
-        status, answer = post("/v1/completions", body)
+        status, answer = post(path, {**prompt, "max_tokens": 96, "seed": seed, **asked})
         assert status == 200, answer
         choice = answer["choices"][0]
         if choice["finish_reason"] == "stop":
-            return jsonschema.validate(json.loads(choice["text"]), schema)
+            text = choice["message"]["content"] if chat else choice["text"]
+            return jsonschema.validate(json.loads(text), schema)
     raise AssertionError("no text has ended")
 
 

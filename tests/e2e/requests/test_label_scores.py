@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from rerankers import CHATML, PAIRS, write_logit_score, write_qwen
 from serving import Server
 
 from fastqps import Client, Engine, InvalidArgument
+from fastqps.cli import main
 
 QUERY, DOCUMENTS = "what is food", ["a meal", "a stone on a road", "", "long " * 3000]  # the last by another thread
 LABELS = ["the", "of", "yes"]
@@ -22,7 +24,7 @@ CLOSE = 2e-5
 def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Engine]:
     """By name: labels of a text, those of the packages' tokenizer, two labels of a pair, and a LogitScore."""
     path = tmp_path_factory.mktemp("labels")
-    write_qwen(path / "mood", CHATML)
+    write_qwen(path / "mood", CHATML.replace("each.content", "each.content | trim"))
     write_qwen(path / "package", CHATML, native=False)
     write_qwen(path / "judge")
     write_qwen(path / "files")
@@ -43,7 +45,9 @@ def server(module_server: Callable[..., Server], engines: dict[str, Engine]) -> 
 @pytest.mark.parametrize("name", ["mood", "package", "judge", "files"])
 def test_scores_are_the_engine_s(server: Server, engines: dict[str, Engine], name: str) -> None:
     engine = engines[name]
-    items: list[Any] = ["a film", "été\n", "long " * 2000] if engine.card.templates[0].text else PAIRS
+    items: list[Any] = (
+        ["a film", "été\n", "\u2003a\x85\u3000", "long " * 2000] if engine.card.templates[0].text else PAIRS
+    )
     with Client(server.address) as client:
         (model,) = [each for each in client.models() if each.name == name]
         assert list(model.labels) == list(engine.card.labels)
@@ -74,7 +78,7 @@ def test_other_protocols(server: Server, engines: dict[str, Engine]) -> None:
     (classes,) = post.found("/classify", input="a film", model="mood")["data"]
     assert classes["probs"] == pytest.approx([wanted[name] for name in LABELS], abs=CLOSE)
     pairs = [(QUERY, document) for document in DOCUMENTS]
-    for name in ("files",):
+    for name in ("files", "judge"):
         scores = [dict(each)["yes"] for each in engines[name].predict(pairs, truncate=True)]
         order = sorted(range(len(scores)), key=lambda i: -scores[i])
         body = {"model": name, "query": QUERY, "documents": DOCUMENTS}
@@ -86,3 +90,14 @@ def test_other_protocols(server: Server, engines: dict[str, Engine]) -> None:
         assert {each["index"]: each["score"] for each in ranks} == pytest.approx(dict(enumerate(scores)), abs=CLOSE)
         given = {"model": name, "queries": QUERY, "documents": DOCUMENTS[:2]}
         assert [each["score"] for each in post.found("/score", **given)["data"]] == pytest.approx(scores[:2], abs=CLOSE)
+
+
+def test_the_command_line(server: Server, engines: dict[str, Engine], capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(engines["mood"].card.path)
+    found = []
+    for where in (["--address", server.address, "--model=mood"], ["--model", path, f"--labels={','.join(LABELS)}"]):
+        assert main(["predict", "a film", *where]) == 0
+        found.append(json.loads(capsys.readouterr().out)["labels"])
+    assert [label["name"] for label in found[0]] == [label["name"] for label in found[1]]
+    assert main(["predict", "a film", "--labels=yes", "--address", server.address]) == 2
+    assert "--labels is of a model here" in capsys.readouterr().err

@@ -38,6 +38,8 @@ OF_ALL: list[Refused] = [
     ({"generate": {"top_p": 1.5}}, "generate.top_p", "1.5", "above 0 and at most 1"),
     ({"generate": {"top_p": NAN}}, "generate.top_p", "nan", "above 0 and at most 1"),
     ({"generate": {"repetition_penalty": 0}}, "generate.repetition_penalty", "0", "finite number above 0"),
+    ({"generate": {"presence_penalty": -2.5}}, "generate.presence_penalty", "-2.5", "must be -2 to 2"),
+    ({"generate": {"min_p": 1.5}}, "generate.min_p", "1.5", "must be 0 to 1"),
     ({"generate": {"no_repeat_ngram_size": 65}}, "generate.no_repeat_ngram_size", "65", "at most 64"),
     ({"generate": {"suppress_token_ids": [1] * 9}}, "generate.suppress_token_ids", "9 ids", "at most 8"),
     ({"generate": {"stop": ["x"] * 17}}, "generate.stop", "17 strings", "at most 16"),

@@ -26,7 +26,21 @@ _SLIDES = {
     "sliding_window": 9,
     "layer_types": ["sliding_attention", "full_attention"],
 }
+_CAPS = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
 _GEMMA = {"sliding_window": 13, "sliding_window_pattern": 2, "query_pre_attn_scalar": 24}
+
+_FACTORS = {
+    "embedding_multiplier": 6.0,
+    "residual_multiplier": 0.3,
+    "attention_multiplier": 0.2,
+    "logits_scaling": 3.0,
+}
+_DENSE = {
+    "shared_intermediate_size": 48,
+    "num_local_experts": 0,
+    "layer_types": ["full_attention"] * 2,
+    "mamba_n_heads": 4,
+}
 
 
 def _heads(hidden: int, heads: int, kv_heads: int, **more: Any) -> dict[str, Any]:
@@ -68,6 +82,7 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
         _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=64)
         | {"rope_parameters": {"rope_type": "longrope", "partial_rotary_factor": 0.75} | _LONG},
     ),
+    "gemma2": ("gemma2", _heads(32, 4, 2, head_dim=16, sliding_window=13, query_pre_attn_scalar=24, **_CAPS)),
     "gemma3_text": ("gemma3_text", _heads(32, 4, 2, head_dim=16, num_hidden_layers=4, **_GEMMA)),
     "gpt2": ("gpt2", {"n_embd": 32, "n_head": 4, "n_inner": 48}),
     "opt": ("opt", {"hidden_size": 32, "num_attention_heads": 4, "ffn_dim": 48, "activation_function": "gelu"}),
@@ -76,6 +91,18 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"hidden_size": 40, "num_attention_heads": 5, "ffn_dim": 48, "word_embed_proj_dim": 24}
         | {"do_layer_norm_before": False},
     ),
+    "gpt_neox": ("gpt_neox", {"hidden_size": 32, "num_attention_heads": 4}),
+    "gpt_neox-in-turn": (
+        "gpt_neox",
+        {"hidden_size": 40, "num_attention_heads": 2, "use_parallel_residual": False, "hidden_act": "gelu_fast"}
+        | {"rope_parameters": {"partial_rotary_factor": 0.5}},
+    ),
+    "olmo2": ("olmo2", _heads(32, 4, 2, attention_bias=True)),
+    "granite": ("granite", _heads(32, 4, 2, mlp_bias=True, tie_word_embeddings=True, **_FACTORS)),
+    "granitemoehybrid": ("granitemoehybrid", _heads(32, 4, 2, position_embedding_type="rope", **_DENSE)),
+    "granitemoehybrid-placeless": ("granitemoehybrid", _heads(32, 4, 2, **_FACTORS, **_DENSE)),
+    "stablelm": ("stablelm", _heads(32, 4, 2, use_qkv_bias=True)),
+    "stablelm-parallel": ("stablelm", _heads(40, 5, 1, use_parallel_residual=True, partial_rotary_factor=0.5)),
 }
 
 

@@ -95,6 +95,7 @@ def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
             options |= chance.choice([
                 {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 2}, {"min_tokens": options["max_tokens"] // 2},
                 {"suppress_token_ids": chance.sample(range(2, VOCAB), 8), "repetition_penalty": 0.8},
+                {"presence_penalty": 0.6, "frequency_penalty": 0.2}, {"min_p": 0.05},
             ])  # fmt: skip
         options["ignore_eos"] = chance.random() < 0.3
         options["logprobs"] = chance.random() < 0.3

@@ -18,6 +18,8 @@ from published_bases import (
     GEMMA3,
     GEMMA3_1B,
     GPT2,
+    GRANITE,
+    GRANITE4,
     GTE_FOREIGN,
     LLAMA,
     LLAMA3_ROPE,
@@ -27,16 +29,19 @@ from published_bases import (
     MPNET,
     NEW,
     NOMIC,
+    OLMO2,
     OPT,
     PHI3,
     PHI4_MINI,
     POOLER,
+    PYTHIA,
     QWEN2,
     QWEN3,
     QWEN3_EMBEDDING,
     ROBERTA,
     SMOLLM2,
     SMOLLM3,
+    STABLELM2,
     T5,
     XLMR,
     Published,
@@ -208,7 +213,22 @@ GENERATORS = (
     Published("facebook/opt-125m", OPT),
     Published(
         "facebook/opt-350m",
-        small(OPT, 1024, 24, ffn_dim=4096, do_layer_norm_before=False, word_embed_proj_dim=512),
+        OPT
+        | {"hidden_size": 1024, "num_attention_heads": 16, "ffn_dim": 4096, "num_hidden_layers": 24}
+        | {"do_layer_norm_before": False, "word_embed_proj_dim": 512},
+    ),
+    Published("EleutherAI/pythia-160m", PYTHIA),
+    Published("allenai/OLMo-2-0425-1B", OLMO2),
+    Published("ibm-granite/granite-3.3-2b-instruct", GRANITE),
+    Published("ibm-granite/granite-4.0-350m", GRANITE4),
+    Published("stabilityai/stablelm-2-1_6b", STABLELM2),
+    Published(
+        "tiiuae/Falcon3-1B-Instruct",
+        LLAMA
+        | {"activation": "swiglu", "head_dim": 256, "hidden_size": 2048, "num_attention_heads": 8}
+        | {"num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 1000042, "eos_token_id": 11}
+        | {"mlp_bias": False, "attention_bias": False, "attention_dropout": 0.0, "vocab_size": 131072},
+        warned="activation",
     ),
     Published("a llama without kv heads", {k: v for k, v in LLAMA.items() if k != "num_key_value_heads"}),
 )

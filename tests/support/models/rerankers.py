@@ -41,7 +41,7 @@ ZERO_TEMPLATE = (  # a query as the system's message, a document as the user's
     "{{ each.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 CHATML = (
-    "{% for each in messages %}{{ '<|im_start|>' + each.role + '\n' + each.content + '<|im_end|>\n' }}{% endfor %}"
+    "{% for each in messages %}<|im_start|>{{ each.role }}\n{{ each.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 

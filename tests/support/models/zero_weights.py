@@ -14,7 +14,9 @@ def write_zeros(path: Path, text: str = "") -> None:
     shapes = {"words": (config["vocab_size"], hidden)}
     if config["architectures"][0].endswith("ForCausalLM"):
         rows = config.get("num_key_value_heads", heads) * config.get("head_dim", hidden // heads)
-        shapes |= {f"{i}.k_proj.weight": (rows, hidden) for i in range(config["num_hidden_layers"])}
+        shapes |= {
+            f"model.layers.{i}.self_attn.k_proj.weight": (rows, hidden) for i in range(config["num_hidden_layers"])
+        }
     if config["architectures"][0].endswith("ForSequenceClassification"):
         shapes["labels"] = (config.get("num_labels") or len(config.get("id2label") or "01"), hidden)
     header: dict[str, object] = {"__metadata__": {"text": text}}

@@ -1,0 +1,239 @@
+"""Conversations over gRPC and over OpenAI's API, with a generator that says its prompt again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from echo_generator import write_generator
+from serving import PATIENCE_S, Server
+
+from fastqps import Chat, Client, Prediction, errors
+from fastqps.frontdoor.openapi.openai import CHATTED
+from fastqps.models import load_card
+
+TEMPLATE = """
+{%- for m in messages %}
+  {%- if m.role == 'system' and not loop.first %}{{ raise_exception('system comes first') }}{% endif %}
+  {%- set said = m.content.split('</think>')[-1] if m.role == 'assistant' else m.content %}
+  {{- m.role ~ ': ' ~ said | trim ~ '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ 'assistant:' }}{% if enable_thinking is defined and not enable_thinking %}!{% endif %}
+{%- endif %}
+{{- style if style is defined else '' }}"""
+USER = {"role": "user", "content": " Hi <|end|> "}
+THOUGHT = {"role": "assistant", "content": "hm</think> Yes"}
+
+
+@pytest.fixture(scope="module")
+def server(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    folders = [tmp_path_factory.mktemp(name) for name in ("chat", "plain")]
+    for folder in folders:
+        write_generator(folder)
+    (folders[0] / "chat_template.jinja").write_text(TEMPLATE)
+    return module_server(
+        *(f"--model={folder.name[:4]}={folder}" for folder in folders), "--frontdoors=1", "--dispatchers=1", echo=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("chat", "prompt"),
+    [  # by the table, and by the template itself
+        (Chat([USER]), "user: Hi <|end|>\nassistant:"),
+        (Chat([{"role": "developer", "content": "Be"}, USER]), "system: Be\nuser: Hi <|end|>\nassistant:"),
+        (Chat([USER], variables={"enable_thinking": False, "unknown": 1}), "user: Hi <|end|>\nassistant:!"),
+        (Chat([USER], variables={"style": "?"}), "user: Hi <|end|>\nassistant:?"),
+        (Chat([USER, THOUGHT, USER]), "user: Hi <|end|>\nassistant: Yes\nuser: Hi <|end|>\nassistant:"),
+        (Chat([{"role": "user", "content": "x" * 300}, THOUGHT]), f"user: {'x' * 300}\nassistant: Yes\nassistant:"),
+        (Chat([USER, {"role": "assistant", "content": "So "}], True), "user: Hi <|end|>\nassistant: So"),
+    ],
+)
+def test_what_the_model_sees(server: Server, chat: Chat, prompt: str) -> None:
+    with Client(server.address, model="chat", timeout_s=PATIENCE_S) as client:
+        answer = client.generate(chat)
+        assert answer.text == prompt
+        assert answer.usage and answer.usage.input_tokens == len(prompt.encode())
+        assert "".join(chunk.text for chunk in client.generate_stream(chat)) == prompt
+        (batched,) = client.predict_batch([chat])
+        assert isinstance(batched, Prediction) and batched.generation and batched.generation.text == prompt
+        assert client.chat(chat.messages, max_tokens=1).text == prompt[0]
+
+
+def test_a_long_conversation_is_cut(server: Server) -> None:
+    for chat in (
+        Chat([{"role": "user", "content": "x" * 6000}]),
+        Chat([{"role": "user", "content": "x" * 6000}, THOUGHT]),
+    ):
+        with Client(server.address, model="chat", timeout_s=PATIENCE_S) as client:
+            with pytest.raises(errors.InvalidArgument, match=r"chat\.messages: 60.. tokens, at most 512"):
+                client.generate(chat)
+            answer = client.generate(chat, truncate=True)
+            assert answer.usage and answer.usage.truncated and answer.usage.input_tokens == 512
+            assert answer.text.endswith("x\nassistant: Yes\nassistant:" if len(chat.messages) > 1 else "x\nassistant:")
+
+
+@pytest.mark.parametrize(
+    ("model", "chat", "why"),
+    [
+        ("plai", Chat([USER]), "chat.messages: the model 'plai' has no chat template; send text or token ids"),
+        ("chat", Chat([]), "chat.messages: 0 messages, must be 1 to 1024"),
+        (
+            "chat",
+            Chat([USER, {"role": "tool", "content": ""}]),
+            "the role of message 1 must be system, developer, user",
+        ),
+        ("chat", Chat([USER, {"role": "system", "content": "x"}]), "system comes first"),
+        ("chat", Chat([USER, THOUGHT, {"role": "system", "content": "x"}]), "system comes first"),
+    ],
+)
+def test_what_is_refused(server: Server, model: str, chat: Chat, why: str) -> None:
+    with Client(server.address, model=model, timeout_s=PATIENCE_S) as client:
+        with pytest.raises(errors.InvalidArgument) as refused:
+            client.generate(chat)
+        assert why in str(refused.value)
+        assert [each.takes_chats for each in client.models()] == [True, False]
+
+
+def post(server: Server, body: dict[str, Any], path: str = "/v1/chat/completions") -> tuple[int, Any]:
+    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
+    connection.request("POST", path, json.dumps({"model": "chat", **body}))
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    streamed = response.getheader("content-type") == "text/event-stream"
+    return response.status, data.decode().split("\n\n") if streamed else json.loads(data)
+
+
+def test_a_completion(server: Server) -> None:
+    parts = [{"type": "text", "text": "Hi"}, {"type": "text", "text": "you"}]
+    status, answer = post(
+        server,
+        {"messages": [{"role": "user", "content": parts}], "max_completion_tokens": 12, "user": "me", "store": True},
+    )
+    assert status == 200 and answer["object"] == "chat.completion" and answer["id"].startswith("chatcmpl-")
+    jsonschema.validate(answer, CHATTED, jsonschema.Draft202012Validator)
+    (choice,) = answer["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "user: Hi\nyou", "refusal": None}
+    assert (choice["index"], choice["finish_reason"], choice["logprobs"]) == (0, "length", None)
+    assert answer["usage"] == {"prompt_tokens": 23, "completion_tokens": 12, "total_tokens": 35}
+
+
+@pytest.mark.parametrize("usage", [False, True])
+def test_a_stream(server: Server, usage: bool) -> None:
+    options = {"stream_options": {"include_usage": True}} if usage else {}
+    status, events = post(server, {"messages": [USER], "stream": True, "max_tokens": 4, **options})
+    assert status == 200 and events[-2:] == ["data: [DONE]", ""]
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    if usage:
+        last = chunks.pop()
+        assert last["choices"] == [] and last["usage"]["completion_tokens"] == 4
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert deltas[0] == {"role": "assistant", "content": ""} and deltas[-1] == {}
+    assert "".join(delta["content"] for delta in deltas[1:-1]) == "user"
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
+    assert reasons == [None] * (len(chunks) - 1) + ["length"]
+
+
+@pytest.mark.parametrize(
+    ("body", "prompt"),
+    [
+        ({"enable_thinking": False}, "user: Hi <|end|>\nassistant:!"),
+        ({"chat_template_kwargs": {"enable_thinking": False, "style": "?"}}, "user: Hi <|end|>\nassistant:!?"),
+        ({"chat_template_kwargs": {}, "reasoning_effort": "low"}, "user: Hi <|end|>\nassistant:"),
+        ({"add_generation_prompt": False}, "user: Hi <|end|>\n"),
+        ({"tools": [], "tool_choice": "none", "response_format": {"type": "text"}, "n": 1, "logprobs": False}, None),
+        ({"stop": "<|", "temperature": 0, "top_p": 1, "seed": 3}, "user: Hi "),
+    ],
+)
+def test_fields(server: Server, body: dict[str, Any], prompt: str | None) -> None:
+    status, answer = post(server, {"messages": [USER], **body})
+    assert status == 200, answer
+    assert answer["choices"][0]["message"]["content"] == (prompt or "user: Hi <|end|>\nassistant:")
+
+
+IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "why"),
+    [
+        ({}, "messages", "must be given"),
+        ({"messages": "x"}, "messages", "an array of messages"),
+        ({"messages": [{"role": "user"}]}, "messages", "no content"),
+        ({"messages": [{"content": "x"}]}, "messages", "no role"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, "messages", "'wizard'"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages", "tools"),
+        ({"messages": [{"role": "user", "content": IMAGE}]}, "messages", "only be text"),
+        ({"messages": [USER, {"role": "system", "content": "x"}]}, "messages", "system comes first"),
+        ({"messages": [USER], "tools": [{"type": "function"}]}, "tools", "default"),
+        ({"messages": [USER], "modalities": ["audio"]}, "modalities", "text"),
+        ({"messages": [USER], "chat_template": "{{ 1 }}"}, "chat_template", "own"),
+        ({"messages": [USER], "continue_final_message": True, "add_generation_prompt": True}, None, "together"),
+        ({"messages": [USER], "prompt": "x"}, "prompt", "not a field"),
+        ({"messages": [USER], "model": "plai"}, "messages", "no chat template"),
+    ],
+)
+def test_refused_bodies(server: Server, body: dict[str, Any], param: str | None, why: str) -> None:
+    status, answer = post(server, body)
+    assert status == 400 and why in answer["error"]["message"]
+    assert param is None or answer["error"]["param"] == param
+
+
+def test_the_list_says_what_a_model_can(server: Server) -> None:
+    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
+    connection.request("GET", "/v1/models")
+    models = json.loads(connection.getresponse().read())["data"]
+    connection.close()
+    assert [(model["id"], model["task"], model["chat"]) for model in models] == [
+        ("chat", "generate", True),
+        ("plai", "generate", False),
+    ]
+    assert all(model["max_model_len"] > 1024 for model in models)
+
+
+def test_what_is_in_no_table_is_known(tmp_path: Path) -> None:
+    write_generator(tmp_path)
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    card = load_card(str(tmp_path))
+    assert card.chat and card.chat.table and ("assistant", "</think>") in card.chat.table.questions
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "wanted"),
+    [
+        ("/tokenize", {"prompt": "Hi<|end|>"}, [72, 105, 256]),
+        ("/tokenize", {"messages": [USER]}, list(b"user: Hi <|end|>\nassistant:")),
+        ("/tokenize", {"messages": [USER], "add_generation_prompt": False}, list(b"user: Hi <|end|>\n")),
+        ("/detokenize", {"tokens": [72, 105, 256]}, "Hi<|end|>"),
+    ],
+)
+def test_token_ids(server: Server, path: str, body: dict[str, Any], wanted: Any) -> None:
+    status, answer = post(server, {**body, "return_token_strs": True}, path)
+    assert status == 200
+    if path == "/detokenize":
+        assert answer == {"prompt": wanted}
+        return
+    assert answer["tokens"] == wanted and answer["count"] == len(wanted) == len(answer["token_strs"])
+    assert answer["token_strs"][0] == chr(wanted[0]) and answer["max_model_len"] > 1024
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/tokenize", {"prompt": 3}, 400),
+        ("/tokenize", {"messages": [USER, THOUGHT]}, 400),
+        ("/tokenize", {"messages": [USER], "model": "plai"}, 400),
+        ("/tokenize", {"prompt": "x", "model": "other"}, 404),
+        ("/detokenize", {"tokens": [-1]}, 400),
+        ("/detokenize", {"tokens": []}, 400),
+    ],
+)
+def test_refused_token_ids(server: Server, path: str, body: dict[str, Any], status: int) -> None:
+    assert post(server, body, path)[0] == status
