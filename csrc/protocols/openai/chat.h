@@ -26,12 +26,11 @@ class ChatMessages {
 // POST /v1/chat/completions.
 class ChatReader final : public CompletionsReader {
  public:
-  ChatReader();
-
-  u32 items() const override { return 1; }
-  FieldError item(u32 index, RequestView& view) override;
+  explicit ChatReader(u32 choices_max);
 
  private:
+  u32 prompts() const override { return 1; }
+  void prompt(u32 index, RequestView& view) const override;
   FieldRows fields() const override;
   void clear() override;
   FieldError check(const transport::CallInfo&, ReasonText&) override;
