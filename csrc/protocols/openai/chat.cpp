@@ -124,7 +124,6 @@ FieldRows ChatReader::fields() const {
       {"parallel_tool_calls", unused<bool>},
       {"modalities", by<&ChatReader::read_modalities>},
       {"audio", refused<"audio is not supported">},
-      {"response_format", by<&ChatReader::read_format>},
   };
   return kFields;
 }
@@ -165,12 +164,6 @@ FieldError ChatReader::read_modalities(const GivenField& field) {
   for (const JsonValue& each : all)
     if (!each.is_string() || std::string_view(each) != "text") return {field.name, "can only be text"};
   return {};
-}
-
-FieldError ChatReader::read_format(const GivenField& field) {
-  std::string_view type;
-  if (!field.value["type"].get(type) && type == "text") return {};
-  return {field.name, "can only be of the type text"};
 }
 
 }  // namespace fastqps::protocols

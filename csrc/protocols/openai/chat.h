@@ -37,7 +37,6 @@ class ChatReader final : public CompletionsReader {
   FieldError read_variables(const GivenField& field);
   FieldError read_variable(const GivenField& field);
   FieldError read_modalities(const GivenField& field);
-  FieldError read_format(const GivenField& field);
 
   ChatMessages messages_;
   bool continues_ = false;

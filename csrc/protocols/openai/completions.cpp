@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include "contract/utf8.h"
+#include "protocols/json/structures.h"
 #include "protocols/openai/openai.h"
 #include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
@@ -187,6 +188,11 @@ FieldRows CompletionsReader::api_fields() const {
       {"skip_special_tokens", only<true>},
       {"spaces_between_special_tokens", only<true>},
       {"include_stop_str_in_output", only<false>},
+      {"response_format", structure<read_response_format>},
+      {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
+      {"guided_regex", structure<read_guided<Structure::kRegex>>},
+      {"guided_grammar", structure<read_guided<Structure::kGrammar>>},
+      {"structured_outputs", structure<read_structured_outputs>},
   };
   return kFields;
 }

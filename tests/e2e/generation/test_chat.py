@@ -187,7 +187,6 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
         ({"messages": [USER, {"role": "system", "content": "x"}]}, "messages", "system comes first"),
         ({"messages": [USER], "tools": [{"type": "function"}]}, "tools", "default"),
         ({"messages": [USER], "modalities": ["audio"]}, "modalities", "text"),
-        ({"messages": [USER], "response_format": {"type": "json_object"}}, "response_format", "text"),
         ({"messages": [USER], "chat_template": "{{ 1 }}"}, "chat_template", "own"),
         ({"messages": [USER], "continue_final_message": True, "add_generation_prompt": True}, None, "together"),
         ({"messages": [USER], "prompt": "x"}, "prompt", "not a field"),
