@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.load import CONNECTIONS, HttpRequest, Load, wrk
 from bench.peers import servers
-from bench.peers.perf_analyzer import install_perf_analyzer, perf_analyzer
-from bench.runner import LOAD_CPU, ONE_OF_EACH, SERVER_CPU, Bench, Claim, Measure, Subject, apart
+from bench.runner import LOAD_CPU, ONE_OF_EACH, SERVER_CPU, Bench, Claim, Measure, Subject
 from bench.texts import request, texts
 from fastqps.api.reflection import message_class
 from fastqps.process.server_process import ServerProcess
@@ -40,9 +38,6 @@ _SHARES = (
 )
 # Ours, theirs, how many times as much.
 _PEERS = (("ModelInfer", "Triton ModelInfer", 10), (BASE64, "mosec echo", 3), (FLOATS, "LitServe JSON", 20))
-# perf_analyzer and loadgen in the same closed loop, on a device that is so slow that both can keep it busy.
-_IN_FLIGHT, _APART = 16, 5.0  # percent
-_RATE = 4000  # of the device, whatever the size of its steps: an item takes as long in each
 
 
 def claims() -> Iterator[Claim]:
@@ -52,22 +47,18 @@ def claims() -> Iterator[Claim]:
     for name, other, unit, accept, goal in [*shares, *beside]:
         yield Claim(f"{name} over {other}", unit, name, other, accept, goal)
         yield Claim("… by CPU time", unit, other, name, figure="cpu_us")
-    note = f"of {_RATE:,}/s"
-    name = f"perf_analyzer apart from loadgen, ModelInfer, {_IN_FLIGHT} in flight"
-    yield apart(name, "perf_analyzer", "loadgen", _APART, note)
 
 
 def measure(bench: Bench) -> None:
     """All points in turn."""
     servers.install_servers()
-    install_perf_analyzer()
     (text,) = texts(1)
     server = bench.server(*ONE_OF_EACH, "--device", "null", "--http-port", "0")
     infer = bench.write([model_infer(text)])
     subjects = [*_own(bench, server, infer, text), *_peers(bench, infer, text)]
     for subject in subjects:
         subject.load()  # a warm-up of all that a server does once
-    bench.measure([*subjects, *_generators(bench, infer, text)], claims())
+    bench.measure(subjects, claims())
 
 
 def _own(bench: Bench, server: ServerProcess, infer: Path, text: str) -> Iterator[Subject]:
@@ -94,15 +85,6 @@ def http_load(bench: Bench, address: str, body: HttpRequest) -> Measure:
     """Runs of wrk."""
     script = body.write(bench.folder / f"wrk-{len(list(bench.folder.glob('wrk-*')))}")
     return lambda: wrk(address, body.path, script, bench.seconds, LOAD_CPU)._asdict()
-
-
-def _generators(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
-    profile = bench.profile("steady", fixed_us=1, per_item_us=1e6 / _RATE)
-    # Steps of few items, so that one always waits while another one runs.
-    server = bench.server(*ONE_OF_EACH, "--device", f"sim:{profile}", "--lanes", "2", "--max-batch-items", "4")
-    theirs = partial(perf_analyzer, server.address, text, _IN_FLIGHT, bench.seconds, bench.folder, LOAD_CPU)
-    yield Subject("perf_analyzer", lambda: {"rate": theirs()})
-    yield Subject("loadgen", bench.grpc(server.address, infer, Load(1, _IN_FLIGHT), MODEL_INFER))
 
 
 def model_infer(text: str) -> Message:

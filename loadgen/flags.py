@@ -131,7 +131,7 @@ def parser() -> Parser:
     add = flags.add_argument_group("how much").add_argument
     add("--rate", type=checked(units.rate), metavar="R", help="calls per second, the mean; 2.5k and 1M work too")
     add("--arrivals", type=checked(arrivals.parse), metavar="KIND", help=f"{arrivals.forms(' ')}; default poisson")
-    add("--trace", metavar="FILE", help="recorded arrivals: CSV of t_us[,payload][,deadline_ms]")
+    add("--trace", metavar="FILE", help="recorded arrivals: CSV of t_us[,payload]")
     add("--speedup", type=checked(_speedup), metavar="X", help="play the trace X times as fast")
     add("-c", "--closed", type=count(1_000_000), metavar="N", help="closed loop of N calls, for peak throughput only")
     add("--duration", type=duration, help="measured time; default 10s, of a trace: all of it")

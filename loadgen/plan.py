@@ -1,4 +1,4 @@
-"""Everything that a run will do, as data made before it: which message, when, with how much time."""
+"""Everything that a run will do, as data made before it: which message, and when."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Plan:
     """A run. ``closed``: calls in flight of a closed loop, 0 for an open one, whose calls are due at ``times_ns``.
 
     ``times_ns`` int64[n] from the start of the warm-up, ``order`` uint32[n] (closed loop: used again and again) the
-    payload of each, ``deadline_ns`` int64[n] or one for all (0: none). ``expected``: the right answer to each payload.
+    payload of each. ``deadline_ns`` of each call; 0: none. ``expected``: the right answer to each payload.
     Measured is what is due (closed: what ends) from ``measure_from_ns`` to ``measure_until_ns``.
     """
 
     payloads: list[bytes]
     times_ns: NDArray[np.int64]
     order: NDArray[np.uint32]
-    deadline_ns: NDArray[np.int64] | int
+    deadline_ns: int
     measure_from_ns: int
     measure_until_ns: int
     closed: int
@@ -35,7 +35,6 @@ class Plan:
 
 def make(o: argparse.Namespace) -> Plan:
     """The plan that checked options ask for; raises ``UsageError``."""
-    deadlines: NDArray[np.int64] | int = o.deadline
     asked: NDArray[np.int64] | None = None  # payloads that a trace names
     times_ns: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     if o.trace:
@@ -43,7 +42,6 @@ def make(o: argparse.Namespace) -> Plan:
         end_ns = int(trace.times_ns[-1]) + 1 if o.duration is None else o.warmup + o.duration
         trace = trace.until(end_ns)
         times_ns, asked = trace.times_ns, trace.payload
-        deadlines = np.where(trace.deadline_ns < 0, o.deadline, trace.deadline_ns)
         if times_ns.size == 0 or times_ns[-1] < o.warmup:
             raise UsageError(f"the trace {o.trace} ends within the warm-up of {o.warmup / 1e9:g} s")
     else:
@@ -55,7 +53,7 @@ def make(o: argparse.Namespace) -> Plan:
         payloads=messages,
         times_ns=times_ns,
         order=_order(o, len(times_ns), len(messages), asked),
-        deadline_ns=deadlines,
+        deadline_ns=o.deadline,
         measure_from_ns=o.warmup,
         measure_until_ns=end_ns,
         closed=o.closed or 0,

@@ -84,7 +84,6 @@ def target_words(target: tuple[str, int]) -> str:
 def _start(engine: Engine, plan: Plan) -> None:
     from_ns, until_ns = plan.measure_from_ns, plan.measure_until_ns
     if plan.closed:
-        assert isinstance(plan.deadline_ns, int)
         engine.start_closed(plan.closed, until_ns, plan.order, plan.deadline_ns, measure_from_ns=from_ns)
     else:
         times = (plan.times_ns, plan.order, plan.deadline_ns)

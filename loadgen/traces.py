@@ -1,5 +1,4 @@
-"""Arrivals that were recorded, as CSV: ``t_us[,payload][,deadline_ms]``, the names in its first line; empty cells are
-absent."""
+"""Arrivals that were recorded, as CSV: ``t_us[,payload]``, the names in its first line; empty cells are absent."""
 
 from __future__ import annotations
 
@@ -16,29 +15,27 @@ from loadgen.errors import UsageError
 from loadgen.payloads import PAYLOADS_MAX
 from loadgen.units import DURATION_NS_MAX
 
-_MOST = {"t_us": 1e300, "payload": PAYLOADS_MAX, "deadline_ms": SECONDS_MAX * 1e3}
-_Call = tuple[float, int, float]  # -1: absent
+_MOST = {"t_us": 1e300, "payload": PAYLOADS_MAX}
+_Call = tuple[float, int]  # -1: absent
 
 
 @dataclass(frozen=True)
 class Trace:
-    """``times_ns`` int64[n] from the first call on, sorted; ``payload`` int64[n], -1 where the plan may choose;
-    ``deadline_ns`` int64[n], -1 where the run's own deadline holds."""
+    """``times_ns`` int64[n] from the first call on, sorted; ``payload`` int64[n], -1 where the plan may choose."""
 
     times_ns: NDArray[np.int64]
     payload: NDArray[np.int64]
-    deadline_ns: NDArray[np.int64]
 
     def faster(self, speedup: float) -> Trace:
-        """Played ``speedup`` times as fast; deadlines stay. ``UsageError``: it takes too long."""
+        """Played ``speedup`` times as fast. ``UsageError``: it takes too long."""
         if self.times_ns[-1] / speedup > DURATION_NS_MAX:
             raise UsageError(f"with --speedup {speedup:g} the trace lasts longer than 7 days")
-        return Trace(np.rint(self.times_ns / speedup).astype(np.int64), self.payload, self.deadline_ns)
+        return Trace(np.rint(self.times_ns / speedup).astype(np.int64), self.payload)
 
     def until(self, ns: int) -> Trace:
         """The calls due before ``ns``."""
         n = int(np.searchsorted(self.times_ns, ns))
-        return Trace(self.times_ns[:n], self.payload[:n], self.deadline_ns[:n])
+        return Trace(self.times_ns[:n], self.payload[:n])
 
 
 def read(path: str) -> Trace:
@@ -54,12 +51,9 @@ def read(path: str) -> Trace:
         raise UsageError(f"the trace {path} has no calls")
     if calls[-1][0] - calls[0][0] > SECONDS_MAX * 1e6:
         raise UsageError(f"the trace {path} lasts longer than 7 days; its times are microseconds")
-    times_us, payload, limit_ms = np.array(calls, dtype=np.float64).T
-    return Trace(
-        np.rint((times_us - times_us[0]) * 1e3).astype(np.int64),  # it starts with its first call
-        payload.astype(np.int64),
-        np.where(limit_ms < 0, -1, np.rint(limit_ms * 1e6)).astype(np.int64),
-    )
+    times_us, payload = np.array(calls, dtype=np.float64).T
+    # It starts with its first call.
+    return Trace(np.rint((times_us - times_us[0]) * 1e3).astype(np.int64), payload.astype(np.int64))
 
 
 def _calls(path: str, rows: csv.DictReader[str]) -> list[_Call]:
@@ -90,9 +84,8 @@ def _call(row: Mapping[str, str]) -> _Call:
         raise UsageError("it has more or fewer cells than the first line")
     values = {key: float(cell) for key, cell in row.items() if cell.strip()}
     for key, value in values.items():
-        integral = key != "payload" or value % 1 == 0
-        if not 0 <= value <= _MOST[key] or not integral or (key == "deadline_ms" and value == 0):
+        if not 0 <= value <= _MOST[key] or (key == "payload" and value % 1):
             raise UsageError(f"{key} is {value:g}")
     if "t_us" not in values:
         raise UsageError("t_us is missing")
-    return values["t_us"], int(values.get("payload", -1)), values.get("deadline_ms", -1.0)
+    return values["t_us"], int(values.get("payload", -1))

@@ -36,7 +36,7 @@ _ANSWERS = (
 _SHORT_NAMES = {
     "ndarray[tuple[Any, ...], dtype[float32]]": "Vector",
     "ndarray[tuple[Any, ...], dtype[uint32]]": "NDArray[uint32]",
-    "str | tuple[str, str] | Sequence[int] | PredictRequest": "Item",
+    "str | tuple[str, str] | Sequence[int] | Chat | PredictRequest": "Item",
 }
 
 

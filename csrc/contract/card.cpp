@@ -75,8 +75,7 @@ void TextTemplate::fill(const Parts& parts, std::string_view first, std::string_
 }
 
 bool ModelCard::ranks() const {
-  return dimensions == 1 ||
-         (labels.size() == 2 && label_ids.size() == 2 && (templates.empty() || !templates[0].pair.empty()));
+  return labels.size() == 2 && label_ids.size() == 2 && (templates.empty() || !templates[0].pair.empty());
 }
 
 std::vector<u32> CheckpointOptions::forced() const {

@@ -23,6 +23,9 @@ const char* check_value(const IdList& ids, const Range& range, ReasonText& reaso
 const char* check_value(TextCount texts, const Range& range, ReasonText& reason) {
   return texts.count > range.high ? reason.print("%u strings, at most %.0f", texts.count, range.high) : nullptr;
 }
+const char* check_value(std::string_view text, const Range& range, ReasonText& reason) {
+  return text.size() > range.high ? reason.print("%zu bytes, at most %.0f", text.size(), range.high) : nullptr;
+}
 const char* check_value(float value, const Range& range, ReasonText& reason) {
   const bool bounded = std::isfinite(range.high);
   if (std::isfinite(value) && (range.above_zero ? value > 0 : value >= range.low) && value <= range.high)
@@ -58,6 +61,13 @@ FieldError check_stops(const RequestView& request, ReasonText& reason) {
   return {};
 }
 
+FieldError check_structure(const GenerateOptions& options) {
+  const bool needs_text = options.structure > i32(Structure::kJsonObject);
+  if (needs_text != options.structure_text.empty()) return {};
+  return {"generate.structure_text", needs_text ? "is empty; give the schema, expression or grammar of the structure"
+                                                : "is given without a structure that has a text"};
+}
+
 FieldError check_chat(const RequestView& request, ReasonText& reason) {
   const u32 count = request.chat.count;
   if (!count || count > kChatMessagesMax)
@@ -84,8 +94,9 @@ FieldError check_request(const RequestView& request, ReasonText& reason, const S
     return {"group", reason.print("%zu bytes, must be at most %u", request.group.size(), kGroupBytesMax)};
   if (const FieldError error = check_options(kOutputOptions, request.output, checkpoint, reason)) return error;
   if (!request.has_generate) return {};
-  const FieldError error = check_options(kGenerateOptions, request.generate, checkpoint, reason);
-  return error ? error : check_stops(request, reason);
+  FieldError error = check_options(kGenerateOptions, request.generate, checkpoint, reason);
+  if (!error) error = check_stops(request, reason);
+  return error ? error : check_structure(request.generate);
 }
 
 }  // namespace fastqps

@@ -29,6 +29,9 @@ struct IdList {
   bool operator==(const IdList&) const = default;
 };
 
+// What a text has to be: fastqps.v1.Structure.
+enum class Structure : u8 { kNone = 0, kJsonObject = 1, kJsonSchema = 2, kRegex = 3, kGrammar = 4 };
+
 // How many texts a request has; stop_strings() reads them.
 struct TextCount {
   u32 count = 0;
@@ -64,7 +67,9 @@ struct GenerateOptions : Sampling {
   bool ignore_eos = false;
   bool logprobs = false;
   bool add_special_tokens = true;
-  bool lowers_max_tokens = false;  // above the model's limit, max_tokens is that limit
+  i32 structure = 0;                // a Structure
+  std::string_view structure_text;  // its schema, expression or grammar
+  bool lowers_max_tokens = false;   // above the model's limit, max_tokens is that limit
 
   bool has(u32 number) const { return given >> number & 1; }
   void set_given(u32 number) { given |= u32(1) << number; }
@@ -86,6 +91,7 @@ struct OutputOptions {
 
 inline constexpr u32 kStopStringsMax = 16;
 inline constexpr u32 kStopBytesMax = 256;
+inline constexpr u32 kStructureBytesMax = 64 << 10;
 
 struct Range {
   double high = std::numeric_limits<double>::infinity();
@@ -149,6 +155,8 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.frequency_penalty", 17, &Sampling::frequency_penalty, kByName | kChangesLogits,
            Range{.high = 2, .low = -2}},
     Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
+    Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
+    Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},
 };
 
 inline constexpr std::tuple kOutputOptions{

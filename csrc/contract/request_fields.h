@@ -17,6 +17,9 @@ struct CountedText : Bytes {
     return NamedText<"">::read(in, text);
   }
 };
+struct OneText : Bytes {
+  static FieldError read(WireReader& in, std::string_view& text) { return NamedText<"">::read(in, text); }
+};
 struct IdsOfList : Integer {
   static constexpr bool kPacks = true;
   static bool read(WireReader& in, IdList& list) {
@@ -38,6 +41,8 @@ template <>
 struct KindOf<IdList> : std::type_identity<IdsOfList> {};
 template <>
 struct KindOf<TextCount> : std::type_identity<CountedText> {};
+template <>
+struct KindOf<std::string_view> : std::type_identity<OneText> {};
 
 struct Asked : Bool {
   static bool read(WireReader& in, Truncation& truncation) { return Bool::read(in, truncation.asked); }
@@ -56,7 +61,7 @@ struct OptionField {
     if constexpr (requires { message.set_given(kRow.number); })
       if (kRow.is(kOptional)) message.set_given(kRow.number);
     auto outcome = Wire::read(in, tag, message);
-    if constexpr (std::is_same_v<Value, TextCount>) outcome.field = kRow.path;
+    if constexpr (std::is_same_v<decltype(outcome), FieldError>) outcome.field = kRow.path;
     return outcome;
   }
 };

@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "contract/types.h"
 #include "core/layout.h"
@@ -78,6 +79,17 @@ class Segment {
     return {at<u8>(header().large_answers + u64(large - 1) * sizes().large_answer_bytes), sizes().large_answer_bytes};
   }
   u8* answer(Slot& slot) const { return answer_room(slot).data(); }
+
+  std::span<char> structures(u32 door) const {
+    return {at<char>(header().structures + u64(door) * sizes().structure_bytes), sizes().structure_bytes};
+  }
+  // What the slot's text has to be: a byte of Structure, and its text; empty: anything. The words are those of another
+  // process: wrong ones lead to nothing.
+  std::string_view structure(u32 door, const Slot& slot) const {
+    const std::span<char> room = structures(door);
+    const u64 begin = slot.structure_begin, bytes = slot.structure_bytes;
+    return begin + bytes <= room.size() ? std::string_view(room.data() + begin, bytes) : std::string_view();
+  }
 
   // Only for a slot of an edge.
   CallerContext& caller(Slot& slot) const {

@@ -54,7 +54,7 @@ void add_openai(Methods& m) {
     m.post(path, embeddings, kEmbeddings, write_openai_error);
   auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);
   m.post("/v1/completions", completions, kCompletions, write_openai_error);
-  auto& chat = m.items(m.make<ChatReader>(), kCompletionsWriter, kChatCompletions);
+  auto& chat = m.items(m.make<ChatReader>(m.path.items_max), kCompletionsWriter, kChatCompletions);
   m.post("/v1/chat/completions", chat, kChatCompletions, write_openai_error);
 }
 
@@ -180,17 +180,16 @@ struct Elsewhere {
 constexpr const char *kGenerates = "POST /v1/completions generates", *kLists = "GET /v1/models lists the models",
                      *kEmbeds = "POST /v1/embeddings embeds", *kSays = "GET /version says the version",
                      *kHealthy = "GET /health says whether it serves",
-                     *kNoChat = "POST /v1/completions generates, from a prompt";
+                     *kChats = "POST /v1/chat/completions answers messages";
 constexpr Elsewhere kElsewhere[] = {{"/api/generate", kGenerates},
-                                    {"/api/chat", kNoChat},
+                                    {"/api/chat", kChats},
                                     {"/api/tags", kLists},
                                     {"/api/ps", kLists},
                                     {"/api/show", kLists},
                                     {"/api/version", kSays},
-                                    {"/v1/chat/completions", kNoChat},
-                                    {"/v1/responses", kNoChat},
-                                    {"/chat/completions", kNoChat},
-                                    {"/v1/messages", kNoChat},
+                                    {"/v1/responses", kChats},
+                                    {"/chat/completions", kChats},
+                                    {"/v1/messages", kChats},
                                     {"/completions", kGenerates},
                                     {"/completion", kGenerates},
                                     {"/generate", kGenerates},

@@ -4,11 +4,12 @@ import inspect
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
 from .chat import Chat
+from .structures import structure_of
 
 # A text, a pair of texts, token ids (with special tokens), a conversation, or a whole request message for all other
 # options.
@@ -29,6 +30,12 @@ _AGGREGATIONS = {
     "average": pb.AGGREGATION_AVERAGE,
     "max": pb.AGGREGATION_MAX,
 }
+_STRUCTURES = {
+    "json_object": pb.STRUCTURE_JSON_OBJECT,
+    "json_schema": pb.STRUCTURE_JSON_SCHEMA,
+    "regex": pb.STRUCTURE_REGEX,
+    "grammar": pb.STRUCTURE_GRAMMAR,
+}
 _DTYPES = {
     "float32": pb.DTYPE_FLOAT32,
     "float16": pb.DTYPE_FLOAT16,
@@ -38,7 +45,9 @@ _DTYPES = {
     "ubinary": pb.DTYPE_UBINARY,
 }
 
-_GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
+_GENERATE_OPTIONS = tuple(
+    field.name for field in pb.GenerateOptions.DESCRIPTOR.fields if not field.name.startswith("structure")
+)
 _COUNTS = ("max_tokens", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
 
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
@@ -93,6 +102,12 @@ class GenerateOptions(TypedDict, total=False):
     min_p: Annotated[
         float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
     ]
+    json_object: Annotated[
+        bool, "The text is a JSON object. Default: False. This and the next three exclude each other."
+    ]
+    json_schema: Annotated[str | Mapping[str, Any], "The text is JSON that this schema allows. Default: none."]
+    regex: Annotated[str, "The whole text matches this regular expression. Default: none."]
+    grammar: Annotated[str, "The text is one of this context-free grammar, in Lark's form. Default: none."]
 
 
 class Options(GenerateOptions, total=False):
@@ -262,6 +277,8 @@ def _choice(name: str, value: str, known: Mapping[str, _Enum]) -> _Enum:
 
 def _set_generate(message: pb.PredictRequest, options: Options) -> None:
     generate = message.generate  # absent in the message until something in it is set
+    if structure := structure_of(options):
+        generate.structure, generate.structure_text = _STRUCTURES[structure[0]], structure[1]
     for name in _GENERATE_OPTIONS:
         value = options.get(name)
         if value is None:

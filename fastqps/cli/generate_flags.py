@@ -47,6 +47,8 @@ _KINDS: dict[str, dict[str, Any]] = {
     "int": {"type": int, "metavar": "N"},
     "float": {"type": float, "metavar": "X"},
     "bool": {"action": "store_true"},
+    "str": {"metavar": "TEXT"},
+    "str | Mapping[str, Any]": {"metavar": "JSON"},
     "str | Sequence[str]": {"action": "append", "metavar": "TEXT"},
     "Sequence[int]": {"type": _ids, "metavar": "ID,…"},
 }

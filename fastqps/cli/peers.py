@@ -19,14 +19,14 @@ _ALWAYS = f"always so; {OUT}"
 _ONE_GPU = "each GPU has the whole model, and all that are visible serve it, or those of --device cuda:0,1"
 _MEMORY = f"memory follows from the model, its lengths and --max-running; {OUT}"
 _REQUEST = f"an option of each request; {OUT}"
-_TEMPLATE = f"/v1/completions takes a text that the client has made by its template; {OUT}"
+_TEMPLATE = f"put it into the checkpoint's folder as chat_template.jinja; {OUT}"
 _CACHE = "set HF_HUB_CACHE in the environment"
 _GGUF = "GGUF is not read: serve the checkpoint that it was made from, fastqps serve OWNER/NAME"
 _ADAPTER = "an adapter is merged into its model at the start: --adapter DIR"
 _PROXY = f"a proxy in front of the server can do this; {OUT}"
 _NODES = "a server is one machine: put a load balancer in front (docs/load-balancing.md)"
 _NO_TEXTS = f"texts are never logged; --access-log 1 logs calls; {OUT}"
-_NO_CHAT = f"chats and tools are not served; {OUT}"
+_NO_TOOLS = f"tools and reasoning are not served; {OUT}"
 
 PEERS: dict[str, dict[str, str]] = {
     "vLLM": {
@@ -83,9 +83,9 @@ PEERS: dict[str, dict[str, str]] = {
         "--enable-lora": _ADAPTER,
         "--lora-modules NAME=DIR": "an adapter belongs to one model: --model NAME=BASE --adapter NAME=DIR",
         "--chat-template FILE": _TEMPLATE,
-        "--enable-auto-tool-choice": _NO_CHAT,
-        "--tool-call-parser NAME": _NO_CHAT,
-        "--reasoning-parser NAME": _NO_CHAT,
+        "--enable-auto-tool-choice": _NO_TOOLS,
+        "--tool-call-parser NAME": _NO_TOOLS,
+        "--reasoning-parser NAME": _NO_TOOLS,
     },
     "TEI": {
         **_KEY,
@@ -156,8 +156,8 @@ PEERS: dict[str, dict[str, str]] = {
         "--enable-lora": _ADAPTER,
         "--lora-paths DIR": "--adapter {}",
         "--chat-template NAME": _TEMPLATE,
-        "--tool-call-parser NAME": _NO_CHAT,
-        "--reasoning-parser NAME": _NO_CHAT,
+        "--tool-call-parser NAME": _NO_TOOLS,
+        "--reasoning-parser NAME": _NO_TOOLS,
         "--fastapi-root-path PATH": _PROXY,
     },
     "Triton": {
@@ -283,7 +283,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--top-p N": _REQUEST,
         "-s N": _REQUEST,
         "--seed N": _REQUEST,
-        "--jinja": _NO_CHAT,
+        "--jinja": "chats always take the checkpoint's own template",
         "--chat-template TEMPLATE": _TEMPLATE,
         "--numa TYPE": "processes are placed by --pin",
         "--cors-origins ORIGINS": "--cors on",

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastqps._core import CudaError, Segment, Stepper
+from fastqps._core import CudaError, DecodeStepper, Segment, Stepper
 from fastqps.devices import DeviceFault, make_runner
 from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
 from fastqps.dispatcher.step_size import StepLimits, step_limits
+from fastqps.dispatcher.structured import Structured
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import DispatcherSettings
@@ -34,8 +35,9 @@ LOOK_S = 0.02  # between two looks at what lanes want
 class Dispatcher:
     """The dispatcher's loop and its state."""
 
-    def __init__(self, stepper: Stepper, lanes: Sequence[Lane[Any]]) -> None:
+    def __init__(self, stepper: Stepper, lanes: Sequence[Lane[Any]], structured: Structured | None = None) -> None:
         self.stopping = False
+        self._structured = structured  # of a generator
         self._stepper = stepper
         self._steps = [
             _Step(runner.buffers().add_to(stepper, i), i, lane, place)
@@ -53,6 +55,8 @@ class Dispatcher:
         while not self.stopping or any(self._in_flight):
             look = self._stepper.rest if self.stopping else self._stepper.gather
             gathered = look(self._due_s())
+            if self._structured:
+                self._structured.look()
             if gathered is not None:
                 self._launch(gathered)
             for steps in self._in_flight:
@@ -74,11 +78,16 @@ class Dispatcher:
         check_alive(gathered >= 0)
         check_alive(self._stepper.launch(gathered))
         step = self._steps[gathered]
+        if self._structured:
+            buffers = step.on.runners[step.place].buffers()
+            self._structured.launch(step.lane, gathered, buffers, bool(self._in_flight[step.lane]))
         step.on.launch(step.place, *self._stepper.shape(gathered))
         self._in_flight[step.lane].append(step)
 
     def _retire(self, step: _Step) -> None:
         step.on.wait(step.place)  # raises the step's exception
+        if self._structured:
+            self._structured.retire(step.lane, step.on.runners[step.place].buffers())
         check_alive(self._stepper.scatter(step.number))
 
     def _due_s(self) -> float:
@@ -168,6 +177,15 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
         return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
 
 
+def make_structured(
+    card: ModelCard, stepper: Stepper, settings: DispatcherSettings, lanes: Sequence[Lane[Any]]
+) -> Structured | None:
+    """What lets a generator's texts have a structure."""
+    if not isinstance(stepper, DecodeStepper):
+        return None
+    return Structured(stepper, card, lanes, settings.wake_dispatchers[settings.index])
+
+
 def main(settings: DispatcherSettings) -> int:
     """Serves until the supervisor stops this process.
 
@@ -193,7 +211,7 @@ def serve(settings: DispatcherSettings) -> int:
         for lane in lanes:
             lane.warm_up()
     stepper = make_stepper(card, segment, settings, step_limits(card, settings, segment, lanes))
-    dispatcher = Dispatcher(stepper, lanes)
+    dispatcher = Dispatcher(stepper, lanes, make_structured(card, stepper, settings, lanes))
     process.prepare(dispatcher)
     process.serve(dispatcher, stepper)
     for lane in lanes:

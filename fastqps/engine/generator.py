@@ -12,6 +12,7 @@ from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.api.chat import Chat
 from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.api.request import GenerateOptions
+from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
 from fastqps.engine.sampling import check_options
 from fastqps.errors import ModelError
@@ -21,6 +22,9 @@ from fastqps.models.chat.conversation import ROLES, Message, Mode
 from fastqps.models.chat.tokens import ChatTokens
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
+from fastqps.structure.masks import Masks
+from fastqps.structure.structure import Structure
+from fastqps.structure.vocabulary import Compiled, Vocabulary
 
 Prompt = str | Sequence[int] | Chat
 STOP, LENGTH = 1, 2  # how a token ends its request; 0: it does not
@@ -33,6 +37,14 @@ class Token(NamedTuple):
     id: int
     logprob: float
     finish: int
+
+
+class _Request(NamedTuple):
+    """One that waits for room. ``compiled``: its structure."""
+
+    ids: list[int]
+    options: dict[str, Any]
+    compiled: Compiled | None
 
 
 class _Prompt(NamedTuple):
@@ -126,7 +138,9 @@ class Generator:
         self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))
         self._free = deque(self._add_step(each) for each in self._lane.runners)
         self._in_flight: deque[int] = deque()
-        self._waiting: dict[int, tuple[list[int], dict[str, Any]]] = {}
+        self._waiting: dict[int, _Request] = {}
+        self._vocabulary: Vocabulary | None = None  # made, as the masks, for the first request with a structure
+        self._masks: Masks | None = None
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
@@ -136,8 +150,11 @@ class Generator:
         """Adds a request, which joins as soon as there is room. Returns its number. Raises ``ValueError`` if it is
         invalid."""
         self._check("the prompt", ids)
+        asked = check_options(options, self.card)
+        structure = structure_of(options)
+        compiled = self._compile(Structure(*structure)) if structure else None
         self._requests += 1
-        self._waiting[self._requests] = list(ids), check_options(options, self.card)
+        self._waiting[self._requests] = _Request(list(ids), asked, compiled)
         return self._requests
 
     def drop(self, request: int) -> None:
@@ -166,6 +183,8 @@ class Generator:
             return []
         oldest = self._in_flight[0]  # an interrupted wait leaves it there: the device still has its buffers
         self._lane.wait(oldest)
+        if self._masks:
+            self._masks.retire(self._lane.runners[oldest].buffers())
         self._free.append(self._in_flight.popleft())
         tokens = [Token(*token) for token in self._batch.retire(oldest)]
         self._running.difference_update(token.request for token in tokens if token.finish)
@@ -238,6 +257,8 @@ class Generator:
         """Gives the device back."""
         while self._in_flight:
             self._lane.wait(self._in_flight.popleft())
+        if self._masks:
+            self._masks.close()
         self._lane.close()
 
     def _stops(self, options: GenerateOptions) -> Sequence[str]:
@@ -263,15 +284,25 @@ class Generator:
             return False
         self._batch.begin(step)
         while self._waiting:
-            request, (ids, options) = next(iter(self._waiting.items()))
-            if not self._batch.admit(step, ids, user=request, **options):
+            number, request = next(iter(self._waiting.items()))
+            options = {"masked": True, **request.options} if request.compiled else request.options
+            if not self._batch.admit(step, request.ids, user=number, **options):
                 break
-            del self._waiting[request]
-            self._running.add(request)
+            if self._masks and request.compiled:
+                self._masks.begin(number, request.compiled)
+            del self._waiting[number]
+            self._running.add(number)
         n_runs, n_tokens, n_admitted = self._batch.seal(step)
+        if self._masks and (rows := self._batch.masked(step)):
+            self._masks.launch(self._lane.runners[step].buffers(), rows, bool(self._in_flight))
         if n_runs:
             self._lane.launch(step, n_runs, n_tokens, n_admitted)
         return bool(n_runs)
+
+    def _compile(self, structure: Structure) -> Compiled:
+        self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.takes_masks)
+        self._masks = self._masks or Masks()
+        return self._vocabulary.compile(structure)
 
     def _check(self, which: str, ids: Sequence[int]) -> None:
         limit, vocab = self.card.max_input_tokens, self.card.vocab_size

@@ -109,7 +109,10 @@ def decoder_version(checkpoint: Checkpoint, prefix: tuple[int, ...]) -> str:
 
 
 def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...]:
-    """The prefix is tokenized alone, with the special tokens that begin a text; those that end one are the prompt's."""
+    """The prefix is tokenized alone, with the special tokens that begin a text, unless it begins with them itself.
+
+    Those that end a text are the prompt's.
+    """
     if not text:
         return ()
     path = checkpoint.tokenizer()
@@ -120,8 +123,9 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
     def encode(special: SpecialTokens) -> list[int]:
         return Tokenizer.from_source(source, max_tokens=_PREFIX_TOKENS_MAX, special_tokens=special).encode(text)
 
-    with_special = encode("all")
-    ids = with_special[: len(with_special) - len(encode("trailing"))] + encode("none")
+    with_special, own = encode("all"), encode("none")
+    leading = with_special[: len(with_special) - len(encode("trailing"))]
+    ids = own if leading and own[: len(leading)] == leading else leading + own
     if not ids or max(ids) >= vocab:
         raise ModelError(
             f"{checkpoint.root}: the prefix becomes {len(ids)} token ids that a vocabulary of {vocab} lacks"

@@ -44,6 +44,14 @@ class LogitRules:
 
 
 @dataclass(frozen=True)
+class TokenMasks:
+    """The tokens that each run of a step may choose from, where its sequence is masked."""
+
+    rows: torch.Tensor  # int32 [S, (vocabulary + 31) // 32]: bit i of word w allows token 32·w + i
+    state: torch.Tensor  # int32 [1]: MasksState of csrc/step/decode/decode_layout.h
+
+
+@dataclass(frozen=True)
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
@@ -64,6 +72,7 @@ class DecodeStep:
         torch.Tensor
     )  # int32 [≤ S, ADMITTED_WORDS]: parameters of sequences that are new, csrc/step/decode/decode_layout.h
     counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
+    masks: TokenMasks | None = None  # None: no run is masked
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 
     @property

@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, DecodeLayout, DecodeStepper
+from fastqps._core import ADMITTED_WORDS, HEADER_MASKS, HEADER_WORDS, DecodeLayout, DecodeStepper, release_masks
 from fastqps.runners.buffers import aligned
+
+
+def mask_words(vocab: int) -> int:
+    """Words of the mask of a token."""
+    return -(-vocab // 32)
 
 
 @dataclass(frozen=True)
@@ -18,13 +23,15 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
     array     shape               meaning
     ========= =================== ====================================================================================
-    header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S
+    header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S, 5 whether masks are awaited
     input_ids [T]                 token ids; -1: the newest token of the row's cache slot
     positions [T]                 in the whole sequence, prefix included
     kv_slots  [T]                 cache slot
     starts    [S + 1]             run i owns rows starts[i] up to starts[i + 1]: consecutive positions of one slot
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, 32]             sampling parameters of sequences that are new in this step
+    masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. The system gives memory to what
+                                  is written
     tokens    [S]                 sampled from run i's last row
     logprobs  [S] float32         of that token, where its sequence asked for it; NaN: its logit is NaN or infinite
     finish    [S]                 0 goes on, 1 stop token, 2 length
@@ -32,7 +39,7 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
-    The first seven arrays are parts of ``staging``, the others but the stamps of ``output``.
+    The first seven arrays are parts of ``staging``, the others but masks and stamps of ``output``.
     """
 
     max_runs: int
@@ -46,21 +53,22 @@ class DecodeBuffers:
     starts: NDArray[np.int32] = field(repr=False)
     made: NDArray[np.int32] = field(repr=False)
     admitted: NDArray[np.int32] = field(repr=False)
+    masks: NDArray[np.int32] = field(repr=False)
     tokens: NDArray[np.int32] = field(repr=False)
     logprobs: NDArray[np.float32] = field(repr=False)
     finish: NDArray[np.int32] = field(repr=False)
     stamps: NDArray[np.int64] = field(repr=False)
 
     @classmethod
-    def allocate(cls, max_runs: int, max_tokens: int) -> DecodeBuffers:
-        """Zeroed blocks on cache-line boundaries; their addresses never change."""
+    def allocate(cls, max_runs: int, max_tokens: int, vocab: int = 0) -> DecodeBuffers:
+        """Zeroed blocks on cache-line boundaries; their addresses never change. ``vocab`` 0: they take no masks."""
         layout = DecodeLayout(max_tokens, max_runs)
         staging, output = aligned(layout.words, np.int32), aligned(layout.out_words, np.int32)
-        return cls.over(staging, output, max_runs, max_tokens)
+        return cls.over(staging, output, max_runs, max_tokens, vocab)
 
     @classmethod
     def over(
-        cls, staging: NDArray[np.int32], output: NDArray[np.int32], max_runs: int, max_tokens: int
+        cls, staging: NDArray[np.int32], output: NDArray[np.int32], max_runs: int, max_tokens: int, vocab: int = 0
     ) -> DecodeBuffers:
         """The sections of two blocks that someone else holds."""
         at = DecodeLayout(max_tokens, max_runs)
@@ -77,11 +85,16 @@ class DecodeBuffers:
             starts=staging[at.starts :][: max_runs + 1],
             made=staging[at.made :][:max_runs],
             admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
+            masks=aligned(max_runs * mask_words(vocab), np.int32).reshape(max_runs, mask_words(vocab)),
             tokens=output[at.out_tokens :][:max_runs],
             logprobs=output[at.out_logprobs :][:max_runs].view(np.float32),
             finish=output[at.out_finish :][:max_runs],
             stamps=aligned(2, np.int64),
         )
+
+    def release_masks(self) -> None:
+        """The step's masks are there, or will never be: it goes on."""
+        release_masks(self.header.ctypes.data + self.header.itemsize * HEADER_MASKS)
 
     def add_to(self, stepper: DecodeStepper, lane: int) -> int:
         """Gives the stepper these blocks for a step of ``lane``; returns the step's number."""

@@ -23,6 +23,14 @@ class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_BINARY: _ClassVar[DType]
     DTYPE_UBINARY: _ClassVar[DType]
 
+class Structure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STRUCTURE_UNSPECIFIED: _ClassVar[Structure]
+    STRUCTURE_JSON_OBJECT: _ClassVar[Structure]
+    STRUCTURE_JSON_SCHEMA: _ClassVar[Structure]
+    STRUCTURE_REGEX: _ClassVar[Structure]
+    STRUCTURE_GRAMMAR: _ClassVar[Structure]
+
 class Aggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     AGGREGATION_UNSPECIFIED: _ClassVar[Aggregation]
@@ -58,6 +66,11 @@ DTYPE_INT8: DType
 DTYPE_UINT8: DType
 DTYPE_BINARY: DType
 DTYPE_UBINARY: DType
+STRUCTURE_UNSPECIFIED: Structure
+STRUCTURE_JSON_OBJECT: Structure
+STRUCTURE_JSON_SCHEMA: Structure
+STRUCTURE_REGEX: Structure
+STRUCTURE_GRAMMAR: Structure
 AGGREGATION_UNSPECIFIED: Aggregation
 AGGREGATION_NONE: Aggregation
 AGGREGATION_SIMPLE: Aggregation
@@ -256,7 +269,7 @@ class Generation(_message.Message):
     def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class GenerateOptions(_message.Message):
-    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p")
+    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p", "structure", "structure_text")
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
@@ -274,6 +287,8 @@ class GenerateOptions(_message.Message):
     PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
     FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
     MIN_P_FIELD_NUMBER: _ClassVar[int]
+    STRUCTURE_FIELD_NUMBER: _ClassVar[int]
+    STRUCTURE_TEXT_FIELD_NUMBER: _ClassVar[int]
     max_tokens: int
     temperature: float
     top_k: int
@@ -291,7 +306,9 @@ class GenerateOptions(_message.Message):
     presence_penalty: float
     frequency_penalty: float
     min_p: float
-    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ...) -> None: ...
+    structure: Structure
+    structure_text: str
+    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
 
 class OutputOptions(_message.Message):
     __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation", "max_active_dims")

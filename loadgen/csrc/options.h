@@ -49,8 +49,7 @@ struct Load {
   bool closed = false;
   std::span<const i64> times;          // open loop
   std::span<const u32> payload_index;  // closed loop: used again and again
-  std::span<const i64> deadlines;      // empty: `deadline` for all
-  i64 deadline = 0;                    // 0: none
+  i64 deadline = 0;                    // of each call; 0: none
   i64 measure_from = 0, measure_until = kNever;
   u32 in_flight = 0;  // closed loop, from here on
   i64 duration = 0;
@@ -60,7 +59,6 @@ struct Load {
       return "payload_index has a number that is no payload's";
     if (!closed) {
       if (payload_index.size() != times.size()) return "payload_index must be as long as times_ns";
-      if (!deadlines.empty() && deadlines.size() != times.size()) return "deadline_ns must be as long as times_ns";
       return std::is_sorted(times.begin(), times.end()) ? "" : "times_ns is not sorted";
     }
     if (payload_index.empty()) return "payload_index is empty";

@@ -41,7 +41,6 @@ class Schedule {
   // The oldest that waits. Closed loop: one that is due now.
   Arrival front(i64 now) const {
     Arrival arrival;
-    const i64 deadline = load_.deadlines.empty() ? load_.deadline : load_.deadlines[load_.closed ? 0 : next_];
     if (load_.closed) {
       arrival.intended_ns = now;
       arrival.payload = load_.payload_index[next_ % load_.payload_index.size()];
@@ -49,7 +48,7 @@ class Schedule {
       arrival.intended_ns = start_ns_ + load_.times[next_];
       arrival.payload = load_.payload_index[next_];
     }
-    if (deadline) arrival.deadline_ns = arrival.intended_ns + deadline;
+    if (load_.deadline) arrival.deadline_ns = arrival.intended_ns + load_.deadline;
     return arrival;
   }
   void pop() {

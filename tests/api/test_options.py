@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor as Field
 
 from fastqps._core import OPTIONS, OptionRow
-from fastqps.api import request
+from fastqps.api import request, structures
 from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.v1 import predict_pb2 as pb
 
@@ -21,6 +21,7 @@ KINDS = {
     "bool": (Field.TYPE_BOOL, False),
     "ids": (Field.TYPE_UINT32, True),
     "texts": (Field.TYPE_STRING, True),
+    "text": (Field.TYPE_STRING, False),
 }
 PYTHON = {"uint32": "int", "uint64": "int", "float": "float", "bool": "bool", "ids": "Sequence[int]"}
 
@@ -50,8 +51,11 @@ def test_the_step_services_own_field_is_free_in_the_proto() -> None:
 
 def test_the_clients_options_are_the_rows() -> None:
     by_name = {row.name: row for row in OPTIONS}
-    assert set(request.GenerateOptions.__annotations__) == {row.name for row in rows_of("generate")}
-    assert set(by_name) < set(request.Options.__annotations__)
+    of_python = set(request.GenerateOptions.__annotations__)
+    structure = {"structure", "structure_text"}  # of which Python has an option for each kind
+    assert of_python - set(structures.KINDS) == {row.name for row in rows_of("generate")} - structure
+    assert [*pb.Structure.keys()][1:] == [f"STRUCTURE_{kind.upper()}" for kind in structures.KINDS]
+    assert set(by_name) - structure < set(request.Options.__annotations__)
     assert set(request._COUNTS) == {name for name, row in by_name.items() if row.zero_is_absent}
     for name, row in by_name.items():
         if row.kind in PYTHON:

@@ -80,9 +80,9 @@ def test_sweep_goes_from_little_to_beyond_the_peak(run: Run) -> None:
     peak = found.extra["peak"]["rate"]
     assert len(offered) == 10 and offered[0] == pytest.approx(0.1 * peak) and offered[-1] == pytest.approx(1.3 * peak)
     assert found.best is not None and 0.3 * peak < offered[found.best] < 0.7 * peak  # M/M/1 has its knee at a half
-    found = run("sweep", Queue(), "--slo p99=5ms --points 12").result
+    found = run("sweep", Queue(), "--slo p99=5ms").result
     best = found.best_point
-    assert best is not None and (best.p99_us or 1e9) <= 5000 and len(found.points) == 12
+    assert best is not None and (best.p99_us or 1e9) <= 5000
     assert (found.points[(found.best or 0) + 1].p99_us or 0) > 5000
 
 
@@ -379,7 +379,6 @@ def test_breakdown_needs_the_admin_port(run: Run) -> None:
         ("rate", "--rate 2000M", "2e+09/s is not possible"),
         ("rate", "-c 0", "0 calls in flight"),
         ("rate", "-c 5 --slo p99=1ms", "--slo needs an open loop"),
-        ("sweep", "--points 3", "8 to 12"),
         ("sweep", "--rates 5,x", "write numbers"),
         ("sweep", "--rates 5,3", "the lowest first"),
         ("sweep", "--rates=-1,3", "--rates -1,3: write numbers of calls per second"),

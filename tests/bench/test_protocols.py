@@ -15,7 +15,6 @@ import pytest
 from serving import PATIENCE_S
 
 from bench.load import HttpRequest, parse_wrk
-from bench.peers.perf_analyzer import parse as parse_report
 from bench.protocols import BASE64, FLOATS, MODEL_INFER, OIP, SHARED, TEI, claims, http_requests, model_infer
 from bench.runner import Subject
 from fastqps import Client
@@ -75,16 +74,9 @@ def test_a_request_is_written_for_wrk(tmp_path: Path) -> None:
     ]
 
 
-def test_perf_analyzer_is_read() -> None:
-    assert parse_report("Concurrency,Inferences/Second,Client Send\n16,3869.37,2\n\n") == 3869.37
-    for wrong in ("Concurrency,Inferences/Second\n", "Concurrency,Inferences/Second\n1,0\n"):
-        with pytest.raises(BenchError, match="no rate"):
-            parse_report(wrong)
-
-
 def test_claims_compare_with_predict_and_with_other_servers() -> None:
     rates = {"Predict": 1000, SHARED: 500, "ModelInfer": 800, BASE64: 200, FLOATS: 150, OIP: 300, TEI: 100}
-    rates |= {"Triton ModelInfer": 100, "mosec echo": 25, "LitServe JSON": 5, "perf_analyzer": 98, "loadgen": 100}
+    rates |= {"Triton ModelInfer": 100, "mosec echo": 25, "LitServe JSON": 5}
     subjects = {
         name: Subject(name, dict, runs=[{"rate": rate, "cpu_us": 1000 / rate}] * 3) for name, rate in rates.items()
     }
@@ -100,7 +92,6 @@ def test_claims_compare_with_predict_and_with_other_servers() -> None:
         "ModelInfer over Triton ModelInfer": (8, "NO"),
         f"{BASE64} over mosec echo": (8, "yes"),
         f"{FLOATS} over LitServe JSON": (30, "yes"),
-        "perf_analyzer apart from loadgen, ModelInfer, 16 in flight": (2, "yes"),
     }
     by_cpu = [row.measured for row in rows if row.name == "… by CPU time"]
     assert by_cpu == pytest.approx([0.8, 0.5, 0.2, 0.15, 0.3, 0.1, 8, 8, 30])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decoders import write_instruct
 from questions import FOLDER, run_script
 from serving import Server
 from tokenized_classifiers import IDENTITY, classifier_at
@@ -42,6 +43,14 @@ def ranking_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
     """A cross-encoder with one label."""
     folder = classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)
     yield from served(f"--model=ranker={folder}")
+
+
+@pytest.fixture(scope="session")
+def chat_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A random decoder with a chat template."""
+    folder = tmp_path_factory.mktemp("instruct")
+    write_instruct(folder)
+    yield from served(f"--model=chat={folder}")
 
 
 @pytest.fixture(scope="session")

@@ -123,13 +123,11 @@ def test_bad_specifications_are_told_what_would_be_right(text: str, message: str
 
 def test_a_trace_plays_as_recorded(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_text("t_us, payload ,deadline_ms\n5000,0,20\n5100.5,,\n\n5100.5,3,\n7000,1,1.5\n")
+    path.write_text("t_us, payload \n5000,0\n5100.5,\n\n5100.5,3\n7000,1\n")
     trace = traces.read(str(path))
     assert trace.times_ns.tolist() == [0, 100_500, 100_500, 2_000_000]  # from the first call on
     assert trace.payload.tolist() == [0, -1, 3, 1]
-    assert trace.deadline_ns.tolist() == [20_000_000, -1, -1, 1_500_000]
     assert trace.faster(2.5).times_ns.tolist() == [0, 40_200, 40_200, 800_000]
-    assert trace.faster(2.5).deadline_ns.tolist() == trace.deadline_ns.tolist()
     assert len(trace.until(100_501).times_ns) == 3
     with pytest.raises(UsageError, match=r"with --speedup 1e-10 the trace lasts longer than 7 days"):
         trace.faster(1e-10)
@@ -144,15 +142,13 @@ def test_a_trace_plays_as_recorded(tmp_path: Path) -> None:
         ("t_us\n1\nx\n", r"trace:3: could not convert string to float: 'x'"),
         ("t_us\n-1\n", r"trace:2: t_us is -1"),
         ("t_us\n1\nnan\n", r"trace:3: t_us is nan"),
-        ("t,payload\n1,2\n", r"trace:1: the columns are t_us, payload, deadline_ms, of which t_us is needed, not t, p"),
+        ("t,payload\n1,2\n", r"trace:1: the columns are t_us, payload, of which t_us is needed, not t, p"),
         ("t_us,cost\n1,2\n", r"needed, not t_us, cost"),
         ("t_us,payload\n1\n", r"trace:2: it has more or fewer cells"),
         ("t_us,payload\n1,2,3\n", r"trace:2: it has more or fewer cells"),
         ("t_us,payload\n1,0.5\n", r"payload is 0.5"),
         ("t_us,payload\n,1\n", r"trace:2: t_us is missing"),
         ("t_us,payload\n1,1e300\n", r"trace:2: payload is 1e\+300"),
-        ("t_us,deadline_ms\n1,0\n", r"deadline_ms is 0"),
-        ("t_us,deadline_ms\n1,1e300\n", r"trace:2: deadline_ms is 1e\+300"),
         ("1" * 200_000, r"trace:1: field larger than field limit"),
         ("t_us\n0\n9e11\n", r"lasts longer than 7 days"),
     ],

@@ -272,12 +272,12 @@ def test_a_plan_is_data() -> None:
     assert made("--closed", "7").closed == 7
 
 
-def test_a_trace_chooses_payloads_and_deadlines(tmp_path) -> None:
+def test_a_trace_chooses_payloads(tmp_path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_text("t_us,payload,deadline_ms\n0,2,\n10,,5\n3000000,1,7\n")
-    found = made("--trace", str(path), "--deadline", "1s", "--speedup", "2")
+    path.write_text("t_us,payload\n0,2\n10,\n3000000,1\n")
+    found = made("--trace", str(path), "--speedup", "2")
     assert found.times_ns.tolist() == [0, 5_000, 1_500_000_000] and found.order.tolist() == [2, 1, 1]
-    assert found.deadline_ns.tolist() == [10**9, 5_000_000, 7_000_000] and found.measure_until_ns == 1_500_000_001
+    assert found.measure_until_ns == 1_500_000_001
     assert len(made("--trace", str(path), "--duration", "1s").times_ns) == 2
     path.write_text("t_us,payload\n0,3\n")
     with pytest.raises(UsageError, match="names payload 3; there are 3, counted from 0"):

@@ -163,6 +163,18 @@ def test_ids_are_those_of_transformers(name: str, tries: int, folder: Path) -> N
     assert rendered > tries // 4
 
 
+@pytest.mark.parametrize("name", ["gemma3", "llama-3-instruct", "openchat-3.5", "phi-3"])
+def test_what_shorter_conversations_are_refused_for(name: str, folder: Path) -> None:
+    """These templates count turns, so that a system message in the middle is refused in some places alone."""
+    roles = ("user", "system", "user", "assistant", "user")
+    tokens = ChatTokens(chat(name, folder), Tokenizer.from_source(tokenizer_file(name)))
+    for length in range(1, 6):
+        messages = [Message(role, role) for role in roles[:length]]
+        assert ours(tokens, messages, "generate", {}) == Reference(name, other_names=False).ids(
+            messages, "generate", {}
+        )
+
+
 @pytest.mark.parametrize("name", ["qwen3", "llama-2-chat", "phi-3"])
 def test_every_way_gives_the_same_ids(name: str, folder: Path) -> None:
     """The template itself, and the tokenizers package, as for what is not native."""

@@ -198,6 +198,7 @@ YARN = {"rope_type": "yarn", "factor": 8.0}
         LLAMA3 | {"original_max_position_embeddings": 16},
         YARN,
         YARN | {"original_max_position_embeddings": 16, "rope_theta": 300.0},
+        YARN | {"original_max_position_embeddings": 4096, "truncate": False},
         YARN | {"original_max_position_embeddings": 32, "beta_fast": 4, "beta_slow": 0.5, "truncate": False},
         YARN | {"original_max_position_embeddings": 32, "attention_factor": 0.7},
         YARN | {"original_max_position_embeddings": 32, "mscale": 0.9, "mscale_all_dim": 0.4},

@@ -92,6 +92,35 @@ def test_tokens_that_end_no_answer(tmp_path: Path) -> None:
             load_card(str(tmp_path), 20, max_output_tokens=20)
 
 
+@pytest.mark.parametrize(
+    ("kind", "dropped", "buffers"),
+    [
+        ("gpt2", "transformer.", {"h.1.attn.bias": torch.ones(1, 1, 8, 8)}),
+        ("opt", "model.", {}),
+        (
+            "gpt_neox",
+            "",
+            {
+                "gpt_neox.layers.1.attention.bias": torch.ones(1, 1, 8, 8, dtype=torch.bool),
+                "gpt_neox.layers.1.attention.masked_bias": torch.tensor(-1e9),
+                "gpt_neox.layers.1.attention.rotary_emb.inv_freq": torch.ones(4),
+            },
+        ),
+    ],
+)
+def test_files_of_old_generators(kind: str, dropped: str, buffers: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    """As they were published: without a prefix, and with buffers among the weights."""
+    from safetensors.torch import load_file, save_file
+
+    write_decoder(tmp_path, kind)
+    card, prompts = load_card(str(tmp_path), 40, max_output_tokens=8), [[5, 6, 7], [9]]
+    want = Generator(card, dtype="float32").generate(prompts)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors = {name.removeprefix(dropped): tensor for name, tensor in tensors.items()}
+    save_file(tensors | buffers, tmp_path / "model.safetensors")
+    assert Generator(load_card(str(tmp_path), 40, max_output_tokens=8), dtype="float32").generate(prompts) == want
+
+
 def test_tensors_that_change_nothing(tmp_path: Path) -> None:
     """Biases that are zero, and what older checkpoints keep of rotary positions."""
     from safetensors.torch import load_file, save_file

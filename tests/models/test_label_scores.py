@@ -76,7 +76,7 @@ def test_the_example_of_qwen3_reranker_s_card(qwen: Path) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma3_text"])
+@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma3_text", "smollm3", "phi3"])
 def test_many_labels_of_every_family(kind: str, tied: bool, tmp_path: Path) -> None:
     write_qwen(tmp_path, CHATML, kind=kind, tie_word_embeddings=tied)
     names = ["yes", "no", "the", "of", "and", "to", "in", "is"]

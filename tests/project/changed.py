@@ -71,6 +71,10 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fastqps/config/": (("tests/devices", "tests/supervisor"), ()),
     "fastqps/dispatcher/": (("tests/devices", f"{_E2E}/devices"), ()),
     "fastqps/engine/": (("tests/generation",), ()),
+    "fastqps/structure/": (
+        ("tests/generation/test_structure.py", f"{_E2E}/generation/test_structured_requests.py"),
+        (),
+    ),
     "fastqps/frontdoor/": ((_REQUESTS, _PROTOCOLS), ()),
     "fastqps/telemetry/": (("tests/telemetry",), ()),
     "fastqps/admin/": (("tests/telemetry", "tests/api"), ()),

@@ -17,7 +17,7 @@ PYTHON = (
     ("api", "ops"),
     ("architectures", "client"),
     ("runners",),
-    ("devices",),
+    ("devices", "structure"),
     ("config", "dispatcher", "engine", "frontdoor", "telemetry"),
     ("admin",),
     ("supervisor",),

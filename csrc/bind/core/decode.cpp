@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "bind/bind.h"
+#include "step/cpu/logit_options.h"
 #include "step/decode/decode_batch.h"
 
 namespace py = pybind11;
@@ -34,9 +35,10 @@ Sampling sampling_of(const py::kwargs& options) {
 
 u8 flags_of(bool ignore_eos, bool logprobs) { return u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0)); }
 
-std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, const py::KWArgs<py::object>& options) {
+std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, bool masked,
+                                 const py::KWArgs<py::object>& options) {
   std::vector<i32> params(kAdmittedWords);
-  fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0);
+  fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0, masked);
   return params;
 }
 
@@ -54,13 +56,13 @@ class NamedBatch {
       throw py::value_error("the step has no room for a row of every sequence");
     batch_.begin(at(s));
   }
-  bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs,
+  bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs, bool masked,
              const py::KWArgs<py::object>& options) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
-    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs));
+    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs), masked);
     if (kv == DecodeBatch::kNobody) return false;
     names_[kv] = user;
     kv_[user] = kv;
@@ -69,6 +71,11 @@ class NamedBatch {
   auto seal(u32 s) {
     batch_.seal(at(s));
     return py::make_tuple(at(s).runs.size(), at(s).n_tokens, at(s).n_admitted);
+  }
+  std::vector<std::pair<u32, u64>> masked(u32 s) {
+    std::vector<std::pair<u32, u64>> out;
+    for (const u32 run : at(s).masked) out.emplace_back(run, names_[at(s).runs[run].kv]);
+    return out;
   }
   std::vector<std::tuple<u64, u32, float, u32>> retire(u32 s) {
     std::vector<std::tuple<u64, u32, float, u32>> out;
@@ -107,12 +114,18 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_IGNORE_EOS") = u32(kParamIgnoreEos);
   m.attr("PARAM_LOGPROBS") = u32(kParamLogprobs);
   m.attr("PARAM_LOGIT_OPTIONS") = u32(kParamLogitOptions);
+  m.attr("PARAM_MASKED") = u32(kParamMasked);
   m.attr("IDS_MAX") = IdList::kMax;
   py::typing::Dict<py::str, u32> words;  // the first word of each option's value
   each_param([&](const auto& row, u32 word) { words[py::str(row.name())] = word; });
   m.attr_with_type_hint<decltype(words)>("PARAM_WORDS") = words;
   m.def("sequence_params", &sequence_params, "kv"_a, py::kw_only(), "ignore_eos"_a = false, "logprobs"_a = false,
+        "masked"_a = false,
         "The parameters of a sequence, as a step's `admitted` has them, with the options that DecodeBatch takes.");
+  m.def(
+      "release_masks", [](u64 state) { step::release_masks(address<i32>(state)); }, "state"_a,
+      "The masks of a step are there; state: the address of its header's word HEADER_MASKS.");
+  m.attr("HEADER_MASKS") = u32(kHeaderMasks);
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
@@ -136,11 +149,13 @@ void register_decode(py::module_& m) {
            "Adds a step's blocks by their addresses; returns its index.")
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
       .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "ignore_eos"_a = false,
-           "logprobs"_a = false,
+           "logprobs"_a = false, "masked"_a = false,
            "Adds a prompt as a new sequence named `user`, with options of Sampling in csrc/contract/options.h. False: "
            "no "
            "room for it in this step.")
       .def("seal", &NamedBatch::seal, "step"_a, "Completes a step: (runs, rows, new sequences).")
+      .def("masked", &NamedBatch::masked, "step"_a,
+           "[(run, user)] of a sealed step: the runs whose tokens a mask allows.")
       .def("retire", &NamedBatch::retire, "step"_a,
            "The step has been computed: [(user, token, logprob, finish)] of all sequences that live; finish 0: it goes "
            "on, 1: stopped, 2: max_tokens.")

@@ -127,7 +127,27 @@ void register_step(py::module_& m) {
           },
           py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a, "lane"_a = 0,
           "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address; returns its "
-          "number.");
+          "number.")
+      .def(
+          "take_structured",
+          [](DecodeHandle& self) {
+            std::vector<std::tuple<u32, u32, py::bytes>> out;
+            for (const auto& [ticket, structure] : self.own.take_structured())
+              out.emplace_back(ticket, u8(structure[0]), py::bytes(structure.substr(1)));
+            return out;
+          },
+          "[(ticket, number of the kind, text)] of the requests with a structure that were claimed since the last "
+          "call; each waits for `compiled`.")
+      .def(
+          "compiled",
+          [](DecodeHandle& self, u32 ticket, std::string_view refusal) { self.own.compiled(ticket, refusal); },
+          "ticket"_a, "refusal"_a, "The request joins a step, or is answered with the refusal if that is not empty.")
+      .def(
+          "awaited", [](DecodeHandle& self, u32 ticket) { return self.own.awaited(ticket); }, "ticket"_a,
+          "Whether the request waits for its structure, or for a step.")
+      .def(
+          "masked", [](DecodeHandle& self, u32 s) { return self.own.masked(s); }, "step"_a,
+          "[(run, ticket)] of a gathered step: the runs whose tokens a mask allows.");
 }
 
 }  // namespace fastqps::bind

@@ -134,6 +134,8 @@ struct alignas(64) Slot {
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
   Aggregation aggregation;     // D: token classifiers only
   u32 large_answer;            // D: 1 + the number of the large answer that it holds; 0: the answer is in the slot
+  u32 structure_begin;         // D: in the front door's structures, where that of the request is
+  u32 structure_bytes;         // D: 0: it has none
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows

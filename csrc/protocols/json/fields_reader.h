@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -184,6 +185,11 @@ class FieldsReader : public JsonReader {
     size_t any;
     return read_word(field, {word.text...}, any);
   }
+  // What a text has to be (structures.h).
+  template <auto read>
+  static FieldError structure(FieldsReader& reader, const GivenField& field) {
+    return read(field, reader.options_.base, reader.structure_text_);
+  }
   // Refuses the field.
   template <FieldName reason>
   static FieldError refused(FieldsReader&, const GivenField& field) {
@@ -211,7 +217,8 @@ class FieldsReader : public JsonReader {
 
   const JsonApi& api_;
   OptionLists lists_;  // what the view and an error refer to
-  u64 made_ = 0;       // answers so far
+  std::string structure_text_;
+  u64 made_ = 0;  // answers so far
 };
 
 }  // namespace fastqps::protocols

@@ -92,10 +92,9 @@ FieldError ChatMessages::read_parts(const GivenField& field, const JsonArray& pa
   return {};
 }
 
-ChatReader::ChatReader() : CompletionsReader(kChatApi, 1) {}
+ChatReader::ChatReader(u32 choices_max) : CompletionsReader(kChatApi, choices_max) {}
 
-FieldError ChatReader::item(u32, RequestView& view) {
-  view = options_.base;
+void ChatReader::prompt(u32, RequestView& view) const {
   view.input = Input::kChat;
   view.chat.messages = messages_.messages();
   view.chat.count = u32(view.chat.messages.size());
@@ -103,7 +102,6 @@ FieldError ChatReader::item(u32, RequestView& view) {
                    : generation_prompt_.value_or(true) ? ChatMode::kGenerate
                                                        : ChatMode::kClosed;
   view.chat.variables = variables_;
-  return {};
 }
 
 FieldRows ChatReader::fields() const {
@@ -126,7 +124,6 @@ FieldRows ChatReader::fields() const {
       {"parallel_tool_calls", unused<bool>},
       {"modalities", by<&ChatReader::read_modalities>},
       {"audio", refused<"audio is not supported">},
-      {"response_format", by<&ChatReader::read_format>},
   };
   return kFields;
 }
@@ -139,13 +136,12 @@ void ChatReader::clear() {
   variables_.clear();
 }
 
-FieldError ChatReader::check(const transport::CallInfo&, ReasonText&) {
+FieldError ChatReader::check(const transport::CallInfo&, ReasonText& reason) {
   if (messages_.messages().empty()) return {"messages", "must be given, with one message at least"};
   if (continues_ && generation_prompt_.value_or(false))
     return {"continue_final_message", "cannot be set together with add_generation_prompt"};
   if (!variables_.empty()) variables_ = '{' + variables_ + '}';
-  make_context(CompletionsHead::Form::kChat);
-  return {};
+  return finish(CompletionsHead::Form::kChat, reason);
 }
 
 FieldError ChatReader::read_variables(const GivenField& field) {
@@ -168,12 +164,6 @@ FieldError ChatReader::read_modalities(const GivenField& field) {
   for (const JsonValue& each : all)
     if (!each.is_string() || std::string_view(each) != "text") return {field.name, "can only be text"};
   return {};
-}
-
-FieldError ChatReader::read_format(const GivenField& field) {
-  std::string_view type;
-  if (!field.value["type"].get(type) && type == "text") return {};
-  return {field.name, "can only be of the type text"};
 }
 
 }  // namespace fastqps::protocols

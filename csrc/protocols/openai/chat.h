@@ -26,19 +26,17 @@ class ChatMessages {
 // POST /v1/chat/completions.
 class ChatReader final : public CompletionsReader {
  public:
-  ChatReader();
-
-  u32 items() const override { return 1; }
-  FieldError item(u32 index, RequestView& view) override;
+  explicit ChatReader(u32 choices_max);
 
  private:
+  u32 prompts() const override { return 1; }
+  void prompt(u32 index, RequestView& view) const override;
   FieldRows fields() const override;
   void clear() override;
   FieldError check(const transport::CallInfo&, ReasonText&) override;
   FieldError read_variables(const GivenField& field);
   FieldError read_variable(const GivenField& field);
   FieldError read_modalities(const GivenField& field);
-  FieldError read_format(const GivenField& field);
 
   ChatMessages messages_;
   bool continues_ = false;

@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include "contract/utf8.h"
+#include "protocols/json/structures.h"
 #include "protocols/openai/openai.h"
 #include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
@@ -178,7 +179,7 @@ FieldRows CompletionsReader::api_fields() const {
       {"user", unused<std::string_view>},
       {"stream", into<&CompletionsReader::stream_>},
       {"stream_options", by<&CompletionsReader::read_stream_options>},
-      {"n", only<1>},
+      {"n", into<&CompletionsReader::choices_>},
       {"best_of", only<1>},
       {"logit_bias", only_empty<JsonObject>},
       {"length_penalty", only<1>},
@@ -187,6 +188,11 @@ FieldRows CompletionsReader::api_fields() const {
       {"skip_special_tokens", only<true>},
       {"spaces_between_special_tokens", only<true>},
       {"include_stop_str_in_output", only<false>},
+      {"response_format", structure<read_response_format>},
+      {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
+      {"guided_regex", structure<read_guided<Structure::kRegex>>},
+      {"guided_grammar", structure<read_guided<Structure::kGrammar>>},
+      {"structured_outputs", structure<read_structured_outputs>},
   };
   return kFields;
 }
@@ -195,21 +201,24 @@ FieldError CompletionsReader::check(const transport::CallInfo&, ReasonText& reas
   if (!prompt_.given()) return {"prompt", "must be given"};
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
-  make_context(CompletionsHead::Form::kText);
-  return {};
+  return finish(CompletionsHead::Form::kText, reason);
 }
 
-void CompletionsReader::make_context(CompletionsHead::Form form) {
+FieldError CompletionsReader::finish(CompletionsHead::Form form, ReasonText& reason) {
+  if (stream_ && choices_ > 1) return {"n", reason.print("%u, at most 1 with stream", choices_)};
+  if (choices_ > items_max_ / prompts())
+    return {"n", reason.print("%u, at most %u answers to one request", choices_, items_max_)};
   // Without include_usage no event has it, as in vLLM.
   const CompletionsHead head{!usage_         ? Usage::kNone
                              : usage_so_far_ ? Usage::kSoFar
                                              : Usage::kAtEnd,
-                             ignored_.letter(), form};
+                             ignored_.letter(), form, choices_};
   char text[96];
   const int bytes =
       std::snprintf(text, sizeof text, R"("id":"%s-%s","created":%lld)", form == Form::kChat ? "chatcmpl" : "cmpl",
                     next_id().text, (long long)std::time(nullptr));
   context_.assign(bytes_of(head)).append(text, size_t(bytes));
+  return {};
 }
 
 FieldError CompletionsReader::read_stream_options(const GivenField& field) {
@@ -251,16 +260,19 @@ class CompletionsWriter final : public service::AnswerWriter {
 
   u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
     JsonWriter out(buffer);
+    const u32 choices = head_of<CompletionsHead>(call.context).choices;
     u64 prompt = 0, completion = 0;
     const Said said = form_of(call) == Form::kChat ? Said::kMessage : Said::kText;
     write_head(out, call, false);
     for (size_t i = 0; i < items.size(); i++) {
       if (i) out.raw(",");
       write_choice(out, call, i, items[i].generation, said);
-      if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
+      if (!items[i].usage) continue;
+      if (i % choices == 0) prompt += items[i].usage->input_tokens;
+      completion += items[i].usage->output_tokens;
     }
     out.raw("],");
-    write_usage(out, call, items.size(), prompt, completion);
+    write_usage(out, call, items.size() / choices, prompt, completion);
     return out.raw("}").end();
   }
 

@@ -60,6 +60,7 @@ struct CompletionsHead {
   Usage usage = Usage::kNone;
   char ignored = '@';  // a letter of IgnoredFields
   Form form = Form::kText;
+  u32 choices = 1;  // of each prompt
 };
 
 // POST /v1/completions.
@@ -67,10 +68,12 @@ class CompletionsReader : public FieldsReader {
  public:
   explicit CompletionsReader(u32 items_max);
 
-  u32 items() const override { return prompt_.items(); }
-  FieldError item(u32 index, RequestView& view) override {
+  // The choices of a prompt stand side by side. Each is the answer to a request with its own seed.
+  u32 items() const final { return prompts() * choices_; }
+  FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
-    prompt_.item(index, view);
+    prompt(index / choices_, view);
+    if (view.generate.has(kSeedField)) view.generate.seed += index % choices_;
     return {};
   }
   std::string_view context() const override { return context_; }
@@ -79,22 +82,29 @@ class CompletionsReader : public FieldsReader {
   bool streams() const override { return stream_; }
 
  protected:
-  CompletionsReader(const JsonApi& api, u32 items_max) : FieldsReader(api, items_max), prompt_(items_max) {}
+  CompletionsReader(const JsonApi& api, u32 items_max)
+      : FieldsReader(api, items_max), items_max_(items_max), prompt_(items_max) {}
 
   FieldRows fields() const override;
   void clear() override {
     stream_ = usage_ = usage_so_far_ = false;
+    choices_ = 1;
     prompt_.clear();
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override;
-  void make_context(CompletionsHead::Form form);
+  // The last part of check(): it makes the context.
+  FieldError finish(CompletionsHead::Form form, ReasonText& reason);
+  virtual u32 prompts() const { return prompt_.items(); }
+  virtual void prompt(u32 index, RequestView& view) const { prompt_.item(index, view); }
 
  private:
   FieldRows api_fields() const final;
   FieldError read_stream_options(const GivenField& field);
   FieldError read_logprobs(const GivenField& field);
 
+  const u32 items_max_;
   TextInput prompt_;
+  u32 choices_ = 1;
   bool stream_ = false, usage_ = false, usage_so_far_ = false;
   std::string context_;
 };

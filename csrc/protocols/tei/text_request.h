@@ -78,7 +78,8 @@ class TextRequests {
   bool can(Need need, u32 route) const {
     const Route& model = routes_[route];
     const ModelCard& card = routes_.setup(route).card;
-    return model.task == need.task && (!need.rank || card.ranks()) && (!need.single_texts || !card.pairs_only);
+    return model.task == need.task && (!need.rank || model.dimensions == 1 || card.ranks()) &&
+           (!need.single_texts || !card.pairs_only);
   }
 
  private:

@@ -118,6 +118,26 @@ const char* to_dtype(const OptionValue& value, i32* out) {
   return "must be float, int8, uint8, binary or ubinary";
 }
 
+// As vLLM names them.
+struct NamedStructure {
+  const char* name;
+  Structure kind;
+};
+std::optional<NamedStructure> structure_named(std::string_view name) {
+  static constexpr NamedStructure kNames[] = {{"guided_json", Structure::kJsonSchema},
+                                              {"guided_regex", Structure::kRegex},
+                                              {"guided_grammar", Structure::kGrammar}};
+  for (const NamedStructure& each : kNames)
+    if (each.name == name) return each;
+  return {};
+}
+const char* set_structure(const NamedStructure& structure, const OptionValue& value, RequestView& view) {
+  if (view.generate.structure) return "is given beside another structure";
+  view.has_generate = true;
+  view.generate.structure = i32(structure.kind);
+  return to_text(value, &view.generate.structure_text);
+}
+
 template <class Row, class Message>
 const char* set(const Row& row, const OptionValue& value, Message& message) {
   if constexpr (std::is_same_v<typename Row::Value, u32>) {
@@ -135,6 +155,8 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
   FieldError error;
   if (name == "prompt_name") return FieldError{"prompt_name", to_text(value, &view.prompt_name)};
   if (name == "output_dtype") return FieldError{"output_dtype", to_dtype(value, &view.output.dtype)};
+  if (const auto structure = structure_named(name))
+    return FieldError{structure->name, set_structure(*structure, value, view)};
   if (name == "truncate") return FieldError{"truncate", to_bool(value, &view.truncation.asked.emplace())};
   const auto found = [&](const auto& row) {
     if (!row.is(kByName) || row.name() != name) return false;
@@ -147,14 +169,19 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
     return false;
   };
   const auto set_generate = [&](const auto& row) {
-    if (!found(row)) return false;
-    view.has_generate = true;
-    if (row.is(kOptional)) view.generate.set_given(row.number);
-    if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, TextCount>)
-      error.reason = to_stops(value, view, lists);
-    else
-      error.reason = set(row, value, view.generate);
-    return true;
+    using Value = typename std::decay_t<decltype(row)>::Value;
+    if constexpr (std::is_same_v<Value, i32> || std::is_same_v<Value, std::string_view>) {
+      return false;  // set_structure() sets both together
+    } else {
+      if (!found(row)) return false;
+      view.has_generate = true;
+      if (row.is(kOptional)) view.generate.set_given(row.number);
+      if constexpr (std::is_same_v<Value, TextCount>)
+        error.reason = to_stops(value, view, lists);
+      else
+        error.reason = set(row, value, view.generate);
+      return true;
+    }
   };
   if (any_option(kOutputOptions, set_output) || any_option(kGenerateOptions, set_generate)) return error;
   return {};

@@ -111,6 +111,19 @@ Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
   return refusal;
 }
 
+// The text is copied: dispatchers read it when they claim the request.
+Refusal Intake::hold_structure(const RequestView& view, u32 slot) {
+  const GenerateOptions& options = view.generate;
+  if (tables_.items.structures.hold(slot, Structure(options.structure), options.structure_text)) return {};
+  const u64 room = tables_.memory.segment.sizes().structure_bytes;
+  if (!room) return tables_.refusals.refuse_field("generate.structure", "this server cannot give texts a structure");
+  Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                            "requests with other structures use the %llu KiB of this front door",
+                                            (unsigned long long)room >> 10);
+  refusal.retry_after_ms = 100;
+  return refusal;
+}
+
 // Stores the times of the item's first stages.
 void Intake::stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns) {
   Item& item = tables_.items[slot];

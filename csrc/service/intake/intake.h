@@ -72,7 +72,8 @@ class Intake {
     item.traced = records_.is_traced(view, from, slot, route);
     item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->records());
     const u64 parsed_ns = item.stamped ? now_ns() : 0;
-    const Refusal refusal = input_.fill(view, route, slot, item);
+    Refusal refusal = input_.fill(view, route, slot, item);
+    if (!refusal && view.generate.structure) refusal = hold_structure(view, slot);
     if (item.stamped) stamp(from, slot, begin, parsed_ns);
     if (refusal) return tables_.slots.discard(slot), refused(tenant, refusal);
 
@@ -92,6 +93,7 @@ class Intake {
     u64 ns;      // 0: not read
   };
   ParseBegin begin_parse(const Origin& from);
+  Refusal hold_structure(const RequestView& view, u32 slot);
   void stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void name_caller(u32 slot, std::string_view siblings, TenantId tenant);

@@ -10,6 +10,7 @@
 #include "contract/types.h"
 #include "core/layout.h"
 #include "core/segment.h"
+#include "core/structures.h"
 #include "service/tables/door.h"
 #include "service/tables/generation.h"
 #include "service/tables/groups.h"
@@ -228,6 +229,7 @@ class Items {
   Generations generations;
   TokenSpans spans;
   LargeAnswers large_answers;
+  Structures structures;
   TenantCounts counts;
   TenantShares shares;
 

@@ -145,7 +145,7 @@ struct InFloats {
 };
 
 template <class Products, class T>
-inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u64 at, float cap, const Next<T>* next) {
+inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u64 at, const Next<T>* next) {
   for (u64 j = 0; j < n; j += kLanes) {
     const u64 left = n - j;
     if (next) next->fetch(j * run.size, kLanes * run.size);
@@ -153,10 +153,19 @@ inline void score_span(const Single& s, const Run& run, const T* keys, u64 n, u6
       const float* query = s.query + g * run.columns;
       Vec scores = left >= kLanes ? Products::score(query, keys + j * run.size, run.size, kLanes)
                                   : Products::score(query, keys + j * run.size, run.size, left);
-      if (cap) scores = capped(scores, cap);
       for (u64 k = left; k < kLanes; k++) scores[k] = -1e30f;
       store(s.weights + g * s.room + at + j, scores);
     }
+  }
+}
+
+// Caps `n` scores; what is behind them stays.
+inline void cap_scores(float* scores, u64 n, float cap) {
+  for (u64 j = 0; j < n; j += kLanes) {
+    Vec some = load(scores + j);
+    const Vec less = capped(some, cap);
+    for (u64 k = 0; k < kLanes && j + k < n; k++) some[k] = less[k];
+    store(scores + j, some);
   }
 }
 
@@ -204,8 +213,12 @@ inline void attend_single_by(const SlotAttention& job, const Run& run, u64 i, T*
     const u64 likely = before_own * run.size;  // sequences that run together are about as long
     const Next<T> next{cache_rows<T>(job, 0, next_slot, next_head) + likely,
                        cache_rows<T>(job, 1, next_slot, next_head) + likely};
-    score_span<Products, T>(s, run, keys.prefix, prefix, 0, job.cap, nullptr);
-    score_span<Products, T>(s, run, keys.own, own, at, job.cap, &next);
+    score_span<Products, T>(s, run, keys.prefix, prefix, 0, nullptr);
+    score_span<Products, T>(s, run, keys.own, own, at, &next);
+    for (u64 g = 0; job.cap && g < run.group; g++) {
+      cap_scores(s.weights + g * s.room, prefix, job.cap);
+      cap_scores(s.weights + g * s.room + at, own, job.cap);
+    }
     for (u64 g = 0; g < run.group; g++) {
       soften(s.weights + g * s.room, s.n_keys);
       Products::pack(s.weights + g * s.room, s.n_keys);
@@ -262,11 +275,12 @@ inline void attend_tiles(const SlotAttention& job, const Run& run, T* out, float
         since[i] = i32(first_seen(job, begin + row) - unseen);
       }
       to_lanes(h.block, h.query, h.columns, job.scale);
+      const auto before = [&](u64 key, Vec s) { return seen > i32(key) ? s : splat(-1e30f); };
       const auto visible = [&](u64 key, Vec s) {
         if (job.cap) s = capped(s, job.cap);
-        return (seen > i32(key)) & (since <= i32(key)) ? s : splat(-1e30f);
+        return since <= i32(key) ? before(key, s) : splat(-1e30f);
       };
-      weigh(h, from, last, score(h, from, last, visible));
+      weigh(h, from, last, job.window || job.cap ? score(h, from, last, visible) : score(h, 0, last, before));
       to_rows(h.query, h.block, h.columns);
       for (u64 i = 0; i < n; i++) {
         const u64 row = (first + i) / run.group, head = kv * run.group + (first + i) % run.group;

@@ -308,7 +308,7 @@ inline void sample_runs(const Draw& job, float* scratch) {
   for (u32 r = 0; r < job.n_runs; r++) {
     const i32* params = job.params + u64(job.kv_slots[job.starts[r]]) * kAdmittedWords;
     const u64 at = u64(r) * job.vocab;
-    if (job.changed && (job.all_changed || has_logit_options(params)))
+    if (job.changed && (job.all_changed || has_logit_options(params) || is_masked(params)))
       sample_run(job, r, job.changed + at, scratch);
     else
       sample_run(job, r, (const T*)job.logits + at, scratch);

@@ -1,6 +1,7 @@
 #include "step/cpu/logit_options.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <limits>
 #include <span>
@@ -90,6 +91,16 @@ void apply_rules(Row& row, const LogitRules& rules, bool forced) {
   }
 }
 
+// Leaves what the mask allows.
+void keep_allowed(Row& row, const u32* mask) {
+  for (u32 first = 0; first < row.vocab; first += 32) {
+    const u32 allowed = mask[first / 32], n = std::min(row.vocab - first, 32u);
+    if (allowed == ~0u) continue;
+    for (u32 i = 0; i < n; i++)
+      if (!(allowed >> i & 1)) row.logits[first + i] = kNever;
+  }
+}
+
 // The run's row of `out`, with its logits.
 float* floats_of(const LogitChanges& job, u32 run) {
   const u64 at = u64(run) * job.vocab;
@@ -101,7 +112,7 @@ float* floats_of(const LogitChanges& job, u32 run) {
   return row;
 }
 
-void change_row(Row& row, const LogitChanges& job, const i32* params) {
+void change_row(Row& row, const LogitChanges& job, const i32* params, const u32* mask) {
   const bool own = has_logit_options(params);
   const bool forced = job.rules.n_forced && i64(row.made) + 1 == i64(params[kParam<&Sampling::max_tokens>]);
   if (forced) {
@@ -112,23 +123,34 @@ void change_row(Row& row, const LogitChanges& job, const i32* params) {
   apply_rules(row, job.rules, forced);
   if (own)
     for (u32 i = 0; i < IdList::kMax; i++) row.forbid(params[kParam<&Sampling::suppress_ids> + i]);
-  if (std::all_of(row.logits, row.logits + row.vocab, [](float x) { return x == kNever; })) row.logits[0] = 0;
+  if (mask) keep_allowed(row, mask);
+  if (std::all_of(row.logits, row.logits + row.vocab, [](float x) { return x == kNever; }))
+    row.set(mask ? job.eos_ids[0] : 0, 0);
 }
 
 }  // namespace
 
+void release_masks(i32* state) {
+  std::atomic_ref<i32> word(*state);
+  word.store(kMasksReady, std::memory_order_release);  // pairs with the wait in change_logits(): the masks are readable
+  word.notify_all();
+}
+
 void change_logits(const LogitChanges& job, u32 threads) {
   constexpr u64 kLogitsMin = 8 << 10;  // of a thread
   const auto changes = [&](u32 run) {
-    return job.rules.n_rules || has_logit_options(params_of(job.params, job.starts, job.kv_slots, run));
+    const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
+    return job.rules.n_rules || has_logit_options(params) || is_masked(params);
   };
   const auto change = [&](u32 run) {
     const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
     const i32 last = job.starts[run + 1] - 1;
     const i32* tokens = job.history + u64(job.kv_slots[last]) * job.history_len;
     Row row{floats_of(job, run), job.vocab, tokens, u32(job.positions[last]) + 1, u32(job.made[run])};
-    change_row(row, job, params);
+    change_row(row, job, params, is_masked(params) ? job.masks + u64(run) * job.mask_words : nullptr);
   };
+  // Whoever packs a step with masks releases them, also if they cannot be computed.
+  if (job.masks_state) std::atomic_ref<i32>(*job.masks_state).wait(kMasksAwaited, std::memory_order_acquire);
   u64 changed = 0;
   for (u32 run = 0; run < job.n_runs; run++) changed += changes(run);
   team_ranges(team_for(threads, changed * job.vocab, kLogitsMin), job.n_runs, [&](u32 first, u32 end) {

@@ -41,11 +41,18 @@ struct LogitChanges {
   const i32* eos_ids;    // of the checkpoint
   LogitRules rules;
   u32 n_runs, vocab, history_len, n_eos;
-  Number number;  // of logits
+  Number number;               // of logits
+  const u32* masks = nullptr;  // [n_runs, mask_words]: bit i of a masked run's row allows token i
+  i32* masks_state = nullptr;  // with masks: the MasksState of the step's header. kMasksAwaited is waited for
+  u32 mask_words = 0;
 };
 
-// Without rules and options of its sequence (has_logit_options) a run's logits stay. Forbidden tokens get minus
-// infinity. If all are forbidden, the first token is the only possible one.
+// The masks of a step are there.
+void release_masks(i32* state);
+
+// Without rules, a mask and options of its sequence (has_logit_options) a run's logits stay. Forbidden tokens get minus
+// infinity. If all are forbidden, the first token is the only possible one; where a mask is in force, the end of the
+// text.
 void change_logits(const LogitChanges& job, u32 threads);
 
 }  // namespace fastqps::step

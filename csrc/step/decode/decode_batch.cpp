@@ -16,9 +16,10 @@ void set_words(i32* words, const IdList& list) {
 
 }  // namespace
 
-void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before) {
+void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, bool masked) {
   constexpr Sampling kDefault;
-  u32 given = (flags & kIgnoreEos ? u32(kParamIgnoreEos) : 0) | (flags & kLogprobs ? u32(kParamLogprobs) : 0);
+  u32 given = flags & kLogprobs ? u32(kParamLogprobs) : 0;
+  given |= masked ? u32(kParamMasked) : flags & kIgnoreEos ? u32(kParamIgnoreEos) : 0;
   const u32 end = each_param([&](const auto& row, u32 word) {
     const auto& value = sampling.*row.member;
     set_words(params + word, value);
@@ -38,6 +39,7 @@ void DecodeBatch::begin(DecodeStep& step) {
   i32 *ids = step.staging + at.token_ids, *positions = step.staging + at.positions, *slots = step.staging + at.kv_slots;
   i32 *starts = step.staging + at.starts, *made = step.staging + at.made;
   step.n_admitted = 0;
+  step.masked.clear();
   step.runs.resize(going_.size());
   u32 n = 0;
   for (u32 i = 0; i < going_.size();) {
@@ -48,13 +50,14 @@ void DecodeBatch::begin(DecodeStep& step) {
     slots[n] = i32(kv);
     starts[n] = i32(n);
     made[n] = i32(s.issued++);
+    if (s.masked) step.masked.push_back(n);
     step.runs[n++] = {kv, s.generation};
     s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
   }
   step.n_tokens = n;
 }
 
-u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags) {
+u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked) {
   if (free_.empty() || !step.runs_left() || n > step.rows_left()) return kNobody;
   const u32 kv = free_.back();
   free_.pop_back();
@@ -62,6 +65,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   s.position = prefix_len_ + n;
   s.issued = 1, s.made = 0;
   s.max_tokens = sampling.max_tokens;
+  s.masked = masked;
   if (s.max_tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
 
   const DecodeLayout& at = step.layout;
@@ -73,10 +77,11 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   step.staging[at.starts + run] = i32(row);
   step.staging[at.made + run] = 0;
   step.runs.push_back({kv, s.generation});
+  if (masked) step.masked.push_back(run);
   step.n_tokens += n;
 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
-  fill_params(params, kv, sampling, flags, prefix_len_ + n);
+  fill_params(params, kv, sampling, flags, prefix_len_ + n, masked);
   return kv;
 }
 
@@ -87,6 +92,7 @@ void DecodeBatch::seal(DecodeStep& step) {
   step.staging[kHeaderAdmitted] = i32(step.n_admitted);
   step.staging[kHeaderT] = i32(step.layout.max_tokens);
   step.staging[kHeaderS] = i32(step.layout.max_runs);
+  step.staging[kHeaderMasks] = step.masked.empty() ? kNoMasks : kMasksAwaited;
 }
 
 void DecodeBatch::stop_going(u32 kv) {

@@ -22,11 +22,13 @@ struct DecodeStep {
     u32 kv, generation;
   };
   std::vector<Run> runs;
+  std::vector<u32> masked;  // the runs whose tokens a mask allows
   u32 n_tokens = 0, n_admitted = 0;
 
   DecodeStep(i32* in, const i32* out, u32 max_tokens, u32 max_runs)
       : staging(in), output(out), layout(max_tokens, max_runs) {
     runs.reserve(max_runs);
+    masked.reserve(max_runs);
   }
   u32 rows_left() const { return layout.max_tokens - n_tokens; }
   u32 runs_left() const { return layout.max_runs - u32(runs.size()); }
@@ -40,7 +42,8 @@ struct Token {
 };
 
 // Fills the parameters [kAdmittedWords] of a sequence with `before` tokens of prefix and prompt. flags: those of Slot.
-void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before);
+// A text that masks constrain ends at the first end-of-text token: nothing can follow.
+void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, bool masked = false);
 
 class DecodeBatch {
  public:
@@ -65,7 +68,7 @@ class DecodeBatch {
   // Adds a prompt of n >= 1 ids as a new sequence. Returns its cache slot, which identifies the sequence until retire()
   // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
   // for its rows.
-  u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags);
+  u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false);
 
   // Completes the step, which can then be launched unless it has no runs.
   void seal(DecodeStep& step);
@@ -86,6 +89,7 @@ class DecodeBatch {
     u32 made = 0;        // tokens that the device has returned
     u32 max_tokens = 0;
     u32 at = kNobody;  // its place in going_
+    bool masked = false;
   };
 
   void stop_going(u32 kv);

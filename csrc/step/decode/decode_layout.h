@@ -15,16 +15,28 @@ namespace fastqps {
 inline constexpr u32 kHeaderWords = 16;
 inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest token, which only the device knows yet
 
-enum HeaderWord : u32 { kHeaderTokens = 0, kHeaderRuns = 1, kHeaderAdmitted = 2, kHeaderT = 3, kHeaderS = 4 };
+enum HeaderWord : u32 {
+  kHeaderTokens = 0,
+  kHeaderRuns = 1,
+  kHeaderAdmitted = 2,
+  kHeaderT = 3,
+  kHeaderS = 4,
+  kHeaderMasks = 5  // MasksState
+};
+// The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
+// then does it wait for them.
+enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
 
 // Parameters of a sequence that is new in the step: its cache slot, flags, and the values of kSamplingOptions in their
 // order. The device first stores them by cache slot.
 inline constexpr u32 kParamSlot = 0, kParamFlags = 1;
 // kParamLogitOptions: the sequence has options that change its logits. Without it, no kernel reads their words.
-enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4 };
+// kParamMasked: each of its tokens is one that a mask allows: the row of the step's masks that has its run's number.
+enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4, kParamMasked = 8 };
 
 // Whether a sequence with these parameters has options of its own.
 inline bool has_logit_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
+inline bool is_masked(const i32* params) { return u32(params[kParamFlags]) & kParamMasked; }
 
 // The words of a value: the bits of a number, the low half first; of token ids all that there can be, -1 for none.
 template <class T>

@@ -44,12 +44,12 @@ i32 DecodeStepper::gather(u64 timeout_ns) {
   clock_.returned(now_ns());
   const u32 free = lanes_.freest([this, open = lanes_.open()](u32 lane) { return lane < open && quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
+  if (free == Lanes::kNoLane && next == Lanes::kNoLane) return rest(timeout_ns), kNothing;
+  if (compiled_) timeout_ns = 0;  // they join now
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
   if (free != Lanes::kNoLane) {
     const i32 s = fill(free, std::min(ahead, timeout_ns));
     if (s != kNothing || ahead || next == Lanes::kNoLane) return s;
-  } else if (next == Lanes::kNoLane) {
-    return rest(timeout_ns), kNothing;
   } else if (!rest_until_due(claimer_, clock_, ahead, timeout_ns) && lanes_.count() > 1) {
     return kNothing;  // another lane's end goes first
   }
@@ -65,7 +65,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
   const u32 rows = limits_.tokens - batch.going(), most = lane < lanes_.open() ? items_now() : 0;
-  BatchLimits room{.items = most - std::min(most, batch.running()),
+  BatchLimits room{.items = most - std::min(most, batch.running() + u32(waiting_.size())),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -75,10 +75,11 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   claimer_.next(claimed_, mode, room, i64(timeout_ns));
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
   shed(lane);
+  set_aside();
   batch.begin(step.rows);
   join(s);
   batch.seal(step.rows);
-  if (!answer_dropped(lane)) return kFenced;
+  if (!answer_dropped(lane) || !answer_refused()) return kFenced;
   claimer_.own().running.store(running(), kRelaxed);
   progress_[s].gathered_ns = now_ns();
   for (u32 at : step.joined) requests_[at].gathered_ns = progress_[s].gathered_ns;
@@ -102,7 +103,7 @@ void DecodeStepper::read_controls() {
   claimer_.read_controls(claimed_, [this](u32 door, u32 slot, u32 seq) {
     if (slot >= segment_.sizes().slots) return;
     const u32 place = place_of(door, slot);
-    if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return;
+    if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return void(end_waiting(door, slot, seq));
     DecodeBatch& batch = batch_at(place);
     const u32 made = batch.made(place % max_running());
     const u64 deadline = claimer_.slot(requests_[place].claim).deadline_ns;
@@ -136,25 +137,108 @@ void DecodeStepper::shed(u32 lane) {
 // front door is broken.
 void DecodeStepper::join(u32 s) {
   Step& step = steps_[s];
-  const u32 lane = progress_[s].lane;
   step.joined.clear();
   progress_[s].canary = claimed_.canary;
-  for (const Claim& claim : claimed_.claims) {
-    Slot& slot = claimer_.slot(claim);
-    const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
-    const u32* ids = segment_.ids(slot);
-    u32 kv = DecodeBatch::kNobody;
-    if (*std::max_element(ids, ids + n) < route_->vocab_size)  // an id beyond it would end the device's process
-      kv = batches_[lane].admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
-    if (kv == DecodeBatch::kNobody) {
-      claimed_.dropped.push_back({claim, StatusCode::kInternal});
-      continue;
-    }
-    const u32 at = place(lane, kv);
-    place_of(claim.door, claim.slot) = at;
-    requests_[at] = {claim, claimed_.claimed_ns, 0, 0, 0};
-    step.joined.push_back(at);
+  if (compiled_) join_compiled(s);
+  for (const Claim& claim : claimed_.claims)
+    if (!admit(s, claim, claimed_.claimed_ns, 0)) claimed_.dropped.push_back({claim, StatusCode::kInternal});
+}
+
+// ticket: of a request with a structure. Returns false if there is no room.
+bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket) {
+  const u32 lane = progress_[s].lane;
+  const Slot& slot = claimer_.slot(claim);
+  const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
+  const u32* ids = segment_.ids(claimer_.slot(claim));
+  if (*std::max_element(ids, ids + n) >= route_->vocab_size) return false;  // it would end the device's process
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, checked(slot.sampling, *route_), slot.flags, ticket != 0);
+  if (kv == DecodeBatch::kNobody) return false;
+  const u32 at = place(lane, kv);
+  place_of(claim.door, claim.slot) = at;
+  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket};
+  steps_[s].joined.push_back(at);
+  return true;
+}
+
+// Of the claimed requests, those with a structure wait for it.
+void DecodeStepper::set_aside() {
+  std::erase_if(claimed_.claims, [this](const Claim& claim) {
+    if (segment_.structure(claim.door, claimer_.slot(claim)).empty()) return false;
+    waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
+    claimed_.n_tokens -= claim.n_tokens;
+    return true;
+  });
+}
+
+// What has no room in this step joins another one. Whoever has expired meanwhile needs none.
+void DecodeStepper::join_compiled(u32 s) {
+  compiled_ = false;
+  std::erase_if(waiting_, [this, s](const Waiting& each) {
+    if (each.stage != Waiting::Stage::kCompiled) return compiled_ |= each.stage == Waiting::Stage::kRefused, false;
+    const u64 deadline = claimer_.slot(each.claim).deadline_ns;
+    if (deadline && now_ns() >= deadline)
+      return claimed_.dropped.push_back({each.claim, StatusCode::kDeadlineExceeded}), true;
+    return admit(s, each.claim, each.claimed_ns, each.ticket) || (compiled_ = true, false);
+  });
+}
+
+std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
+  std::vector<Structured> out;
+  for (Waiting& each : waiting_) {
+    if (each.stage != Waiting::Stage::kClaimed) continue;
+    each.stage = Waiting::Stage::kCompiles;
+    out.push_back({each.ticket, segment_.structure(each.claim.door, claimer_.slot(each.claim))});
   }
+  return out;
+}
+
+void DecodeStepper::compiled(u32 ticket, std::string_view refusal) {
+  for (Waiting& each : waiting_) {
+    if (each.ticket != ticket) continue;
+    each.stage = refusal.empty() ? Waiting::Stage::kCompiled : Waiting::Stage::kRefused;
+    each.refusal = refusal;
+    compiled_ = true;
+  }
+}
+
+bool DecodeStepper::awaited(u32 ticket) const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [ticket](const Waiting& each) { return each.ticket == ticket; });
+}
+
+std::vector<std::pair<u32, u32>> DecodeStepper::masked(u32 s) const {
+  const DecodeStep& rows = steps_[s].rows;
+  std::vector<std::pair<u32, u32>> out;
+  for (const u32 run : rows.masked)
+    out.emplace_back(run, requests_[place(progress_[s].lane, rows.runs[run].kv)].ticket);
+  return out;
+}
+
+// Its front door does not want a request any more.
+bool DecodeStepper::end_waiting(u32 door, u32 slot, u32 seq) {
+  return std::erase_if(waiting_, [&](const Waiting& each) {
+    const Claim& claim = each.claim;
+    if (claim.door != door || claim.slot != slot || claim.seq != seq) return false;
+    return claimed_.dropped.push_back({claim, StatusCode::kCancelled}), true;
+  });
+}
+
+// Requests whose structure cannot be had go LAUNCHED all the same, so that there is one way back.
+bool DecodeStepper::answer_refused() {
+  if (waiting_.empty() || !compiled_) return true;
+  bool alive = true;
+  const u64 now = now_ns();
+  const size_t refused = std::erase_if(waiting_, [&](const Waiting& each) {
+    if (each.stage != Waiting::Stage::kRefused) return false;
+    Slot& slot = claimer_.slot(each.claim);
+    if (!alive || !claimer_.launch(each.claim)) return alive = false;
+    write_refusal(segment_, StatusCode::kInvalidArgument, each.refusal, 0, slot);
+    stamp(slot, {each.claim, each.claimed_ns, now, now, 0}, now, now);
+    return (alive = claimer_.finish(each.claim)), true;
+  });
+  compiled_ = std::any_of(waiting_.begin(), waiting_.end(),
+                          [](const Waiting& each) { return each.stage == Waiting::Stage::kCompiled; });
+  if (refused) claimer_.publish();
+  return alive;
 }
 
 // The sequence is over: its request leaves with the next publish().

@@ -2,6 +2,9 @@
 // leave at their own last token.
 #pragma once
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "contract/types.h"
@@ -97,6 +100,20 @@ class DecodeStepper final : public Stepper {
     return {u32(rows.runs.size()), rows.n_tokens, rows.n_admitted};
   }
 
+  // A request whose text has a structure waits until that is compiled. Gives those that were claimed since the last
+  // call.
+  struct Structured {
+    u32 ticket;                  // of the request, as long as this process lives
+    std::string_view structure;  // Segment::structure()
+  };
+  std::vector<Structured> take_structured();
+  // The structure of a request is compiled: it joins the next step, unless there is a refusal: then it is answered.
+  void compiled(u32 ticket, std::string_view refusal);
+  // Whether the request still waits for its structure, or for a step.
+  bool awaited(u32 ticket) const;
+  // The runs of a gathered step whose tokens a mask allows, and the tickets of their requests.
+  std::vector<std::pair<u32, u32>> masked(u32 s) const;
+
   const DecodeStep& step(u32 s) const { return steps_[s].rows; }
   u32 max_tokens() const { return limits_.tokens; }
   u32 max_running() const { return limits_.items; }  // on each lane
@@ -110,7 +127,18 @@ class DecodeStepper final : public Stepper {
   struct Request {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;
-    u32 made;  // tokens, once it has ended
+    u32 made;        // tokens, once it has ended
+    u32 ticket = 0;  // of one with a structure
+  };
+  // A claimed request with a structure, until it joins a step.
+  struct Waiting {
+    enum class Stage : u8 { kClaimed, kCompiles, kCompiled, kRefused };
+
+    Claim claim;
+    u64 claimed_ns;
+    u32 ticket;
+    Stage stage = Stage::kClaimed;
+    std::string refusal = {};
   };
 
   u32& place_of(u32 door, u32 slot) { return place_of_slot_[door * segment_.sizes().all_slots() + slot]; }
@@ -124,7 +152,12 @@ class DecodeStepper final : public Stepper {
   i32 fill(u32 lane, u64 timeout_ns);
   void read_controls();
   void shed(u32 lane);
+  void set_aside();
+  bool end_waiting(u32 door, u32 slot, u32 seq);
+  [[nodiscard]] bool answer_refused();
+  void join_compiled(u32 s);
   void join(u32 s);
+  bool admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket);
   void end(u32 place, u32 made);
   [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);
@@ -139,6 +172,9 @@ class DecodeStepper final : public Stepper {
   std::vector<u32> place_of_slot_;  // of each slot of each front door, or DecodeBatch::kNobody
   std::vector<Request> ended_;      // since the last publish()
   Batch claimed_;                   // for the step that is being gathered
+  std::vector<Waiting> waiting_;    // oldest first
+  u32 tickets_ = 0;                 // given so far
+  bool compiled_ = false;           // some of waiting_ are, or are refused
 };
 
 }  // namespace fastqps

@@ -226,7 +226,8 @@ TEST(options_of_completions) {
   stop_strings(view, stops);
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
-  CHECK(reader.context().starts_with(R"(u@t"id":"cmpl-)"));
+  CHECK(head_of<CompletionsHead>(reader.context()).usage == CompletionsHead::Usage::kAtEnd);
+  CHECK(behind<CompletionsHead>(reader.context()).starts_with(R"("id":"cmpl-)"));
   CHECK(reader.wants() == Output::kGeneration);  // ids have a place among the log-probabilities
   CHECK_EQ(error_of(reader, R"({"prompt":"a","seed":-1,"top_k":-1,"min_p":0,"skip_special_tokens":true,
                                "length_penalty":1,"stream_options":{"include_obfuscation":false}})"),
@@ -242,12 +243,32 @@ TEST(options_of_completions) {
   CHECK_EQ(view.generate.suppress_ids.count, 0u);
 }
 
+// Each prompt's are neighbours, and each is that of a request with its own seed.
+TEST(choices_of_prompts) {
+  CompletionsReader reader(kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"prompt":["a","b"],"n":2,"seed":-1})"), "");
+  CHECK_EQ(reader.items(), 4u);
+  const std::tuple<const char*, u64> wanted[] = {{"a", ~u64(0)}, {"a", 0}, {"b", ~u64(0)}, {"b", 0}};
+  for (u32 i = 0; i < 4; i++) {
+    RequestView view;
+    CHECK(!reader.item(i, view));
+    CHECK((std::tuple(view.text, view.generate.seed) == std::tuple<std::string_view, u64>(wanted[i])));
+  }
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","n":2})"), "");
+  RequestView view;
+  CHECK(!reader.item(1, view) && !view.generate.has(kSeedField));  // the front door draws one
+  CHECK_EQ(error_of(reader, R"({"prompt":"a"})"), "");
+  CHECK_EQ(reader.items(), 1u);
+}
+
 TEST(wrong_completions) {
   CompletionsReader reader(kItemsMax);
   const Wrong cases[] = {
       {"{}", "prompt: must be given"},
       {R"({"prompt":["a","b"],"stream":true})", "prompt: 2 prompts, at most 1 with stream"},
-      {R"({"prompt":"a","n":2})", "n: can only have its default here"},
+      {R"({"prompt":"a","n":0})", "n: is 0, must be at least 1"},
+      {R"({"prompt":"a","n":2,"stream":true})", "n: 2, at most 1 with stream"},
+      {R"({"prompt":["a","b"],"n":4294967295})", "n: 4294967295, at most 4 answers to one request"},
       {R"({"prompt":"a","echo":true})", "echo: can only have its default here"},
       {R"({"prompt":"a","logit_bias":{"5":1}})", "logit_bias: can only have its default here"},
       {R"({"prompt":"a","presence_penalty":"no"})", "presence_penalty: must be a number"},
@@ -281,7 +302,12 @@ TEST(answers_with_completions) {
   item.output = Output::kGeneration;
   item.generation = {"a \"b\"", ids, logprobs, FinishReason::kStop};
   item.usage = &usage;
-  const AnsweredCall call{R"(u@t"id":"cmpl-1","created":9)", "m@1"};
+  const auto context = [](CompletionsHead head) {
+    return std::string(bytes_of(head)) + R"("id":"cmpl-1","created":9)";
+  };
+  const std::string at_end = context({.usage = CompletionsHead::Usage::kAtEnd});
+  const std::string so_far = context({.usage = CompletionsHead::Usage::kSoFar});
+  const AnsweredCall call{at_end, "m@1"};
   CHECK_EQ(
       answered(writer, call, {&item, 1}),
       R"({"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a \"b\"","index":0,)"
@@ -299,11 +325,23 @@ TEST(answers_with_completions) {
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\ndata: [DONE]\n\n");
-  CHECK_EQ(chunk_of(writer, {R"(c@t"id":"cmpl-1","created":9)", "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
+  CHECK_EQ(chunk_of(writer, {so_far, "m@1"}, {0, {.text = "a"}, &usage, nullptr}),
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
            R"("index":0,"logprobs":null,"finish_reason":null}],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\n");
+}
+
+TEST(a_prompt_counts_once_whatever_its_choices) {
+  const Usage usage{.input_tokens = 3, .output_tokens = 2};
+  ResponseView item;
+  item.output = Output::kGeneration;
+  item.usage = &usage;
+  const ResponseView items[] = {item, item, item, item};
+  const std::string context = std::string(bytes_of(CompletionsHead{.choices = 2})) + R"("id":"cmpl-1")";
+  const std::string found = answered(kCompletionsWriter, {context, "m@1"}, items);
+  CHECK(found.ends_with(R"("usage":{"prompt_tokens":6,"completion_tokens":8,"total_tokens":14}})"));
+  CHECK(found.find(R"("index":3)") != std::string::npos);
 }
 
 TEST(which_events_have_the_usage) {

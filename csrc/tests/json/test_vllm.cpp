@@ -169,7 +169,7 @@ TEST(answers) {
            head + R"({"index":0,"object":"pooling","data":"AACAPwAAAL8AAAAAAAAAQA=="})" + usage_of(3));
   CHECK_EQ(
       answer(kScoreWriter, {classes, classes}),
-      head + R"({"index":0,"object":"score","score":0.75},{"index":1,"object":"score","score":0.75})" + usage_of(6));
+      head + R"({"index":0,"object":"score","score":0.25},{"index":1,"object":"score","score":0.25})" + usage_of(6));
   changed.queries = 1;
   context = std::string(bytes_of(changed)) + std::string(behind<PoolingHead>(context));
   const float opposite[] = {-2, 1, 0, -4}, across[] = {0, 0, 3, 0};

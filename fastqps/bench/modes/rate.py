@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trace",
         metavar="FILE",
         default="",
-        help="recorded arrivals, all of them: CSV with t_us and, if wanted, payload and deadline_ms",
+        help="recorded arrivals, all of them: CSV with t_us and, if wanted, payload",
     )
     parser.add_argument(
         "--speedup", type=float, default=1.0, metavar="X", help="of the trace: so many times as fast (default: 1)"

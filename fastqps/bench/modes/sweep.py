@@ -14,7 +14,7 @@ from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 
 FIRST, LAST = 0.1, 1.3  # of the peak
-POINTS = (8, 12)
+POINTS = 10
 HOPELESS = 0.7  # of the offered rate answered: a higher one shows nothing new
 RATES_MAX = 100
 P99_ANSWERS = round(BEYOND_MIN / 0.01)
@@ -22,16 +22,13 @@ P99_ANSWERS = round(BEYOND_MIN / 0.01)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds flags for the rates."""
-    parser.add_argument("--points", type=int, default=10, metavar="N", help="8 to 12 rates (default: 10)")
-    parser.add_argument("--rates", metavar="R,R,…", default="", help="these instead of 10 to 130 %% of the peak")
+    parser.add_argument("--rates", metavar="R,R,…", default="", help="these instead of ten up to 130 %% of the peak")
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
     """The rates."""
     for rate in _read_rates(options.rates):
         common.load.at_rate(rate)
-    if not POINTS[0] <= options.points <= POINTS[1]:
-        raise ConfigError(f"--points {options.points}: {POINTS[0]} to {POINTS[1]}; name others with --rates")
 
 
 def run(context: Context) -> Result:
@@ -40,7 +37,7 @@ def run(context: Context) -> Result:
     rates = _read_rates(options.rates)
     if not rates:
         peak = find_peak(context)
-        rates = [peak * share for share in shares(options.points)]
+        rates = [peak * share for share in shares()]
     context.progress.expect(len(rates))
     hopeless = 0
     for k, rate in enumerate(rates):
@@ -73,9 +70,9 @@ def _find_nothing(context: Context) -> Outcome:
     return "INCONCLUSIVE"
 
 
-def shares(n: int) -> list[float]:
-    """``n`` shares of the peak, closer together where latency begins to rise."""
-    steps = [k / (n - 1) for k in range(n)]
+def shares() -> list[float]:
+    """Shares of the peak, closer together where latency begins to rise."""
+    steps = [k / (POINTS - 1) for k in range(POINTS)]
     return [FIRST + (LAST - FIRST) * (1.6 * x - 0.6 * x * x) for x in steps]
 
 

@@ -48,11 +48,6 @@ class Column:
         value = self.value(point)
         return (value or wording.NOTHING) if isinstance(value, str) else self.show(value)
 
-    def exact(self, point: Point) -> str:
-        """The figure without rounding, for a tool tip; "" for text."""
-        value = self.value(point)
-        return repr(value) if isinstance(value, float) else ""
-
     def is_numeric(self, points: Sequence[Point]) -> bool:
         """True if the column holds figures, to be aligned as such."""
         return all(not isinstance(v := self.value(point), str) or not v.strip("0123456789.,") for point in points)
@@ -114,10 +109,9 @@ class Head(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """``exact``: the figure without rounding. ``void``: too few samples, it says nothing."""
+    """``void``: too few samples, it says nothing."""
 
     text: str
-    exact: str = ""
     void: bool = False
 
 
@@ -149,7 +143,7 @@ def _points(result: Result) -> Table:
     columns = columns_of(result)
     rows = [
         Row(
-            [Cell(column.text(point), column.exact(point), column.is_void(point)) for column in columns],
+            [Cell(column.text(point), column.is_void(point)) for column in columns],
             severity(verdict_of(point)),
             point is result.best_point,
         )

@@ -57,13 +57,17 @@ _EMBEDDED = js.fields(
     "object data model usage", object={"const": "list"}, data=js.array(_EMBEDDING), model=js.STRING, usage=_USAGE
 )
 
+_SCHEMA: Json = {"type": ["object", "boolean", "string"]}
+_FORMAT = js.fields(
+    "type", type={"enum": ["text", "json_object", "json_schema"]}, json_schema=js.fields("schema", schema=_SCHEMA)
+)
 _GENERATED: dict[str, Json] = dict(
     **js.GENERATE_OPTIONS,
     stream=js.optional(js.BOOL),
     stream_options=js.optional(
         js.only(include_usage=js.BOOL, continuous_usage_stats=js.BOOL, include_obfuscation=js.BOOL)
     ),
-    n={"enum": [1, None]},
+    n=js.optional(js.ONE_OR_MORE),
     best_of={"enum": [1, None]},
     logit_bias=js.optional({"type": "object", "maxProperties": 0}),
     length_penalty={"enum": [1, None]},
@@ -72,6 +76,15 @@ _GENERATED: dict[str, Json] = dict(
     include_stop_str_in_output={"enum": [False, None]},
     use_beam_search={"enum": [False, None]},
     early_stopping={"enum": [False, None]},
+    response_format=js.optional(_FORMAT),
+    guided_json=js.optional(_SCHEMA),
+    guided_regex=js.optional(js.STRING),
+    guided_grammar=js.optional(js.STRING),
+    structured_outputs=js.optional(
+        js.only(
+            json=js.optional(_SCHEMA), regex=js.optional(js.STRING), grammar=js.optional(js.STRING), json_object=js.BOOL
+        )
+    ),
     **_OPTIONS,
 )
 _COMPLETIONS = js.only(
@@ -107,7 +120,6 @@ _CHAT = js.only(
     function_call={"enum": ["none", "auto", None]},
     parallel_tool_calls=js.optional(js.BOOL),
     modalities=js.optional(js.array({"const": "text"})),
-    response_format=js.optional(js.fields("type", type={"const": "text"})),
     **_EMPTY,
 )
 _LOGPROBS = js.fields(

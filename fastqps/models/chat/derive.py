@@ -70,7 +70,7 @@ class _Derivation:
             raise NoTableError("it looks at what contents are made of")
         for key in self._unclear:
             self._pieces.pop(key, None)
-        self._take_refusals()
+        self._check_refusals()
         made = self._made()
         self._try(made)
         return made
@@ -117,16 +117,11 @@ class _Derivation:
             if not same:
                 self._blank.add(sample.roles[i])
 
-    def _take_refusals(self) -> None:
-        """Of a conversation that is refused the first gap that no other has is to blame."""
-        for sample, error in sorted(self._refused, key=lambda each: len(each[0].roles)):
-            missing = [key for key in sample.keys if key not in self._pieces]
-            if any(self._pieces[key].error for key in sample.keys if key in self._pieces):
-                continue
-            if not missing:
+    def _check_refusals(self) -> None:
+        """A conversation that is refused has a gap that no other has, so that it is not in the table."""
+        for sample, error in self._refused:
+            if self._pieces.keys() >= set(sample.keys):
                 raise NoTableError(f"it refuses {', '.join(sample.roles)} and not each part of it: {error}")
-            if not self._unclear.intersection(missing):
-                self._pieces[missing[0]] = Piece(error=error)
 
     def _made(self) -> ChatTable:
         places: dict[Piece, int] = {}

@@ -121,6 +121,9 @@ class CpuDecodeOps(CpuOps):
             rule_ids=address(rules.ids),
             n_rules=len(rules.table),
             n_forced=rules.n_forced,
+            masks=address(step.masks.rows if step.masks else None),
+            mask_words=step.masks.rows.shape[1] if step.masks else 0,
+            masks_state=address(step.masks.state if step.masks else None),
         )
         return changed
 

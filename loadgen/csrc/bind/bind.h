@@ -17,7 +17,7 @@ struct PyEngine {
     pybind11::gil_scoped_release free;
     engine.stop(0);
   }
-  Times times, deadlines;
+  Times times;
   Indexes payload_index;
   Engine engine;
 };

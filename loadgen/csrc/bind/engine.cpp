@@ -1,7 +1,5 @@
 #include <pybind11/stl.h>
 
-#include <variant>
-
 #include "bind/bind.h"
 
 namespace py = pybind11;
@@ -71,23 +69,16 @@ void begin(PyEngine& self, const Load& load) {
   self.engine.start(load);
 }
 
-void start(PyEngine& self, Times times, Indexes payload_index, std::variant<Times, i64> deadline_ns,
-           i64 measure_from_ns, i64 measure_until_ns) {
+void start(PyEngine& self, Times times, Indexes payload_index, i64 deadline_ns, i64 measure_from_ns,
+           i64 measure_until_ns) {
   Load load;
   load.times = view(times);
   load.payload_index = view(payload_index);
-  Times deadlines;
-  if (const i64* one = std::get_if<i64>(&deadline_ns)) {
-    load.deadline = *one;
-  } else {
-    deadlines = std::get<Times>(std::move(deadline_ns));
-    load.deadlines = view(deadlines);
-    if (load.deadlines.size() != load.times.size()) throw py::value_error("deadline_ns must be as long as times_ns");
-  }
+  load.deadline = deadline_ns;
   load.measure_from = measure_from_ns;
   load.measure_until = measure_until_ns;
   begin(self, load);
-  self.times = std::move(times), self.payload_index = std::move(payload_index), self.deadlines = std::move(deadlines);
+  self.times = std::move(times), self.payload_index = std::move(payload_index);
 }
 
 void start_closed(PyEngine& self, u32 in_flight, i64 duration_ns, Indexes payload_index, i64 deadline_ns,
@@ -131,13 +122,12 @@ EngineClass bind_engine(py::module_& module) {
       .def("connect", &connect, "timeout_s"_a,
            "Makes all connections, and waits for the server's SETTINGS on each, so that nothing is measured of it. "
            "Raises ConnectionError with the reason; then it may be tried again.")
-      .def(
-          "start", &start, "times_ns"_a, "payload_index"_a, "deadline_ns"_a = 0, py::kw_only(), "measure_from_ns"_a = 0,
-          "measure_until_ns"_a = i64(1) << 62,
-          "Open loop: call i is due at times_ns[i] (int64[n], sorted), carries payloads[payload_index[i]] (uint32[n]) "
-          "and has deadline_ns, or deadline_ns[i], from its intended time (0: none). Contiguous arrays are not copied: "
-          "leave them alone until the run has ended. Raises ValueError for arrays that do not fit together, "
-          "RuntimeError if not connected or started before.")
+      .def("start", &start, "times_ns"_a, "payload_index"_a, "deadline_ns"_a = 0, py::kw_only(),
+           "measure_from_ns"_a = 0, "measure_until_ns"_a = i64(1) << 62,
+           "Open loop: call i is due at times_ns[i] (int64[n], sorted), carries payloads[payload_index[i]] (uint32[n]) "
+           "and has deadline_ns from its intended time (0: none). Contiguous arrays are not copied: "
+           "leave them alone until the run has ended. Raises ValueError for arrays that do not fit together, "
+           "RuntimeError if not connected or started before.")
       .def("start_closed", &start_closed, "in_flight"_a, "duration_ns"_a, "payload_index"_a, "deadline_ns"_a = 0,
            py::kw_only(), "measure_from_ns"_a = 0,
            "Closed loop: so many calls are always open, spread evenly over all connections, for duration_ns. Measured: "

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from echo_generator import write_generator
 from serving import PATIENCE_S, Server
+from upstream_state import edge_of
 
 from fastqps import Chat, Client, Prediction, errors
 from fastqps.frontdoor.openapi.openai import CHATTED
@@ -31,14 +32,17 @@ THOUGHT = {"role": "assistant", "content": "hm</think> Yes"}
 
 
 @pytest.fixture(scope="module")
-def server(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
-    folders = [tmp_path_factory.mktemp(name) for name in ("chat", "plain")]
-    for folder in folders:
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("chat", "plai")}
+    for folder in folders.values():
         write_generator(folder)
-    (folders[0] / "chat_template.jinja").write_text(TEMPLATE)
-    return module_server(
-        *(f"--model={folder.name[:4]}={folder}" for folder in folders), "--frontdoors=1", "--dispatchers=1", echo=True
-    )
+    (folders["chat"] / "chat_template.jinja").write_text(TEMPLATE)
+    return [f"--model={name}={folder}" for name, folder in folders.items()]
+
+
+@pytest.fixture(scope="module")
+def server(module_server: Callable[..., Server], models: list[str]) -> Server:
+    return module_server(*models, "--frontdoors=1", "--dispatchers=1", echo=True)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +102,15 @@ def test_what_is_refused(server: Server, model: str, chat: Chat, why: str) -> No
             client.generate(chat)
         assert why in str(refused.value)
         assert [each.takes_chats for each in client.models()] == [True, False]
+
+
+def test_an_edge_renders_them_itself(server: Server, models: list[str], module_server: Callable[..., Server]) -> None:
+    edge = edge_of(module_server, [server.address], *models)
+    with Client(edge.address, model="chat", timeout_s=PATIENCE_S) as client:
+        assert client.generate(Chat([USER])).text == "user: Hi <|end|>\nassistant:"
+        assert client.generate(Chat([USER, THOUGHT])).text == "user: Hi <|end|>\nassistant: Yes\nassistant:"
+    status, answer = post(edge, {"messages": [USER]})
+    assert status == 200 and answer["choices"][0]["message"]["content"] == "user: Hi <|end|>\nassistant:"
 
 
 def post(server: Server, body: dict[str, Any], path: str = "/v1/chat/completions") -> tuple[int, Any]:
@@ -175,7 +188,6 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
         ({"messages": [USER, {"role": "system", "content": "x"}]}, "messages", "system comes first"),
         ({"messages": [USER], "tools": [{"type": "function"}]}, "tools", "default"),
         ({"messages": [USER], "modalities": ["audio"]}, "modalities", "text"),
-        ({"messages": [USER], "response_format": {"type": "json_object"}}, "response_format", "text"),
         ({"messages": [USER], "chat_template": "{{ 1 }}"}, "chat_template", "own"),
         ({"messages": [USER], "continue_final_message": True, "add_generation_prompt": True}, None, "together"),
         ({"messages": [USER], "prompt": "x"}, "prompt", "not a field"),

@@ -177,6 +177,23 @@ def engine(prompt: str, options: dict[str, Any]) -> list[fastqps.Generation]:
     return fastqps.Engine("grammar", dtype="float32").generate([prompt], **options)  # type: ignore[arg-type]
 
 
+def test_choices_are_those_of_requests_with_their_own_seeds(api: Api) -> None:
+    """A prompt's tokens count once."""
+    body = {"model": "grammar", "temperature": 8, "min_p": 0.01, "presence_penalty": 0.2, "max_tokens": 6}
+    prompts = ["She have a apple.", "I has two dog."]
+    found = api.post.found("/v1/completions", **body, prompt=prompts, n=3, seed=7)
+    assert [choice["index"] for choice in found["choices"]] == list(range(6))
+    alone = [
+        api.post.found("/v1/completions", **body, prompt=prompt, seed=7 + i) for prompt in prompts for i in range(3)
+    ]
+    texts = [each["choices"][0]["text"] for each in alone]
+    assert [choice["text"] for choice in found["choices"]] == texts and len(set(texts)) > 2
+    assert found["usage"]["prompt_tokens"] == sum(each["usage"]["prompt_tokens"] for each in alone[::3])
+    assert found["usage"]["completion_tokens"] == sum(each["usage"]["completion_tokens"] for each in alone)
+    drawn = api.post.found("/v1/completions", **body, prompt=prompts[0], n=4)
+    assert len({choice["text"] for choice in drawn["choices"]}) > 1
+
+
 NEUTRAL: dict[str, Any] = {
     "min_p": 0, "top_k": -1, "stop_token_ids": [], "skip_special_tokens": True, "spaces_between_special_tokens": True,
     "include_stop_str_in_output": False, "length_penalty": 1.0, "use_beam_search": False, "early_stopping": False,
@@ -196,7 +213,7 @@ def test_neutral_values_change_nothing(api: Api) -> None:
 
 
 WRONG: dict[str, Any] = {
-    "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 2, "logprobs": 9,
+    "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 0, "logprobs": 9,
     "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 1},
     "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1, "stop_token_ids": ["a"], "prompt": {},
     "repetition_penalty": 0, "no_repeat_ngram_size": 65, "suppress_token_ids": [1 << 31], "dimensions": 7,

@@ -113,7 +113,7 @@ def test_calls_are_counted_by_protocol(api: Api, method: str, model: str, path: 
     [
         ("/v1/embeddings", {"input": "a", "model": "none"}, 404),
         ("/v1/embeddings", {"input": 1.5}, 400),
-        ("/v1/completions", {"prompt": "a", "n": 2}, 400),
+        ("/v1/completions", {"prompt": "a", "n": 0}, 400),
         ("/v2/rerank", {"query": "a", "documents": []}, 400),
         ("/classify", {"input": "a", "model": "none"}, 404),
         ("/embed", {"inputs": []}, 400),

@@ -258,7 +258,7 @@ def test_embeddings_as_ollama(api: Api, options: dict[str, Any]) -> None:
         ("/api/embeddings", {"prompt": ["a", "b"]}, 400, "prompt: more than 1 elements, which is the most"),
         ("/api/generate", {"prompt": "a"}, 404, "no route /api/generate; POST /v1/completions generates"),
         ("/api/pull", {}, 404, "no route /api/pull; GET /docs shows all routes"),
-        ("/v1/chat/completions", {}, 404, "no route /v1/chat/completions; POST /v1/completions generates, from a"),
+        ("/api/chat", {}, 404, "no route /api/chat; POST /v1/chat/completions answers messages"),
     ],
 )
 def test_refusals_of_ollama(api: Api, path: str, fields: dict[str, Any], status: int, message: str) -> None:

@@ -144,3 +144,15 @@ def write_byte_tokenizer(path: Path) -> None:
     tokenizer.add_special_tokens(["<begin>", "<end>"])
     tokenizer.post_processor = tk.processors.TemplateProcessing("<begin> $A", None, [("<begin>", 256)])
     tokenizer.save(str(path / "tokenizer.json"))
+
+
+_CHATML = """{%- for m in messages %}{{ '<begin>' + m.role + '\\n' + m.content + '<end>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<begin>assistant\\n' }}{% endif %}"""
+
+
+def write_instruct(path: Path, **options: Any) -> Any:
+    """A random decoder with ``write_byte_tokenizer`` and a chat template; returns the transformers model."""
+    model = write_decoder(path, "llama", vocab_size=258, eos_token_id=257, max_position_embeddings=512, **options)
+    write_byte_tokenizer(path)
+    (path / "chat_template.jinja").write_text(_CHATML)
+    return model

@@ -1,0 +1,82 @@
+"""Requests with a structure: it is compiled on a thread beside the loop, and their masks are computed there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from fastqps._core import DecodeStepper
+from fastqps.api.structures import KINDS
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
+from fastqps.runners import DecodeBuffers
+from fastqps.runners.lane import Lane
+from fastqps.structure.masks import Masks
+from fastqps.structure.structure import Structure
+from fastqps.structure.vocabulary import Compiled, Vocabulary
+
+
+class Structured:
+    """The structures of a dispatcher's requests, by ticket, and the masks of each lane.
+
+    ``bell``: the eventfd that the loop sleeps on; it rings when a structure is compiled. Without a request that has one
+    this costs a call for each turn of the loop, and no memory.
+    """
+
+    def __init__(self, stepper: DecodeStepper, card: ModelCard, lanes: Sequence[Lane[Any]], bell: int) -> None:
+        self._stepper, self._card, self._bell = stepper, card, bell
+        self._takes_masks = lanes[0].takes_masks
+        self._thread: ThreadPoolExecutor | None = None  # made for the first request
+        self._vocabulary: Vocabulary | None = None
+        self._compiling: dict[int, Future[Compiled]] = {}
+        self._compiled: dict[int, Compiled] = {}  # of requests that have not joined a step
+        self._masks: list[Masks | None] = [None] * len(lanes)
+
+    def look(self) -> None:
+        """Begins to compile what was claimed, and lets those join whose structure is compiled."""
+        for ticket, kind, text in self._stepper.take_structured():
+            self._compiling[ticket] = self._begin(kind, text)
+        for ticket in [ticket for ticket, compiling in self._compiling.items() if compiling.done()]:
+            self._end(ticket, self._compiling.pop(ticket))
+
+    def launch(self, lane: int, step: int, buffers: DecodeBuffers, behind: bool) -> None:
+        """A step is launched next, behind one of its lane that is in flight or not."""
+        rows = self._stepper.masked(step)
+        if not rows:
+            return
+        masks = self._masks[lane] = self._masks[lane] or Masks()
+        for _, ticket in rows:
+            if compiled := self._compiled.pop(ticket, None):
+                masks.begin(ticket, compiled)
+        masks.launch(buffers, rows, behind)
+
+    def retire(self, lane: int, buffers: DecodeBuffers) -> None:
+        """A step of the lane has ended."""
+        if masks := self._masks[lane]:
+            masks.retire(buffers)
+
+    def _begin(self, kind: int, text: bytes) -> Future[Compiled]:
+        if not self._thread:
+            self._thread = ThreadPoolExecutor(1, "structures")
+        compiling = self._thread.submit(self._compile, kind, text)
+        compiling.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
+        return compiling
+
+    def _compile(self, kind: int, text: bytes) -> Compiled:
+        if not 1 <= kind <= len(KINDS):
+            raise ValueError(f"structure {kind} is unknown")
+        self._vocabulary = self._vocabulary or Vocabulary(self._card, self._takes_masks)
+        return self._vocabulary.compile(Structure(KINDS[kind - 1], text.decode()))
+
+    def _end(self, ticket: int, compiling: Future[Compiled]) -> None:
+        if not self._stepper.awaited(ticket):
+            return
+        refusal = ""
+        try:
+            self._compiled[ticket] = compiling.result()
+        except (ValueError, ModelError) as error:
+            refusal = f"generate.structure: {error}"
+        self._compiled = {each: done for each, done in self._compiled.items() if self._stepper.awaited(each)}
+        self._stepper.compiled(ticket, refusal)

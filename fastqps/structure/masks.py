@@ -1,0 +1,90 @@
+"""Token masks of the running sequences of one lane, computed beside the device."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.structure.vocabulary import Compiled
+
+_THREADS = 2  # of the executor: a mask takes some 10 us
+Row = tuple[int, Hashable]
+"""A run of a step whose tokens a mask allows, and its sequence."""
+
+
+class _Step(NamedTuple):
+    buffers: DecodeBuffers
+    rows: Sequence[Row]
+
+
+class Masks:
+    """Follows the sequences of a lane that have a structure. Steps are given in the order of their launch.
+
+    The mask of a step needs the tokens of the one before. A step that is launched before they are known waits for its
+    masks on the device, behind its logits: so two steps stay in flight. They are computed on a thread of their own,
+    without the GIL.
+    """
+
+    def __init__(self) -> None:
+        from llguidance import LLExecutor
+
+        self._executor = LLExecutor(_THREADS)
+        self._thread = ThreadPoolExecutor(1, "masks")
+        self._matchers: dict[Hashable, Compiled] = {}  # touched by the thread alone, once a sequence runs
+        self._behind: _Step | None = None  # launched, and the step before it is not retired
+        self._rows: dict[int, Sequence[Row]] = {}  # of the steps in flight, by their buffers
+        self._computed: Future[None] | None = None
+
+    def begin(self, sequence: Hashable, compiled: Compiled) -> None:
+        """A sequence that joins the next step."""
+        self._matchers[sequence] = compiled.deep_copy()
+
+    def launch(self, buffers: DecodeBuffers, rows: Sequence[Row], behind: bool) -> None:
+        """A step with masked rows is launched next. ``behind``: the step before it is in flight."""
+        going = {sequence for _, sequence in rows}
+        self._matchers = {each: matcher for each, matcher in self._matchers.items() if each in going}
+        self._rows[id(buffers)] = rows
+        step = _Step(buffers, rows)
+        if behind:
+            self._behind = step
+        else:
+            self._submit(step, ())
+
+    def retire(self, buffers: DecodeBuffers) -> None:
+        """A step has ended, with masked rows or without: its tokens decide about the step behind it."""
+        rows, behind = self._rows.pop(id(buffers), ()), self._behind
+        self._behind = None
+        made = [(sequence, int(buffers.tokens[run])) for run, sequence in rows if not buffers.finish[run]]
+        if made or behind:
+            self._submit(behind, made)
+
+    def close(self) -> None:
+        """No step is in flight."""
+        self._thread.shutdown()
+
+    def _submit(self, step: _Step | None, made: Sequence[tuple[Hashable, int]]) -> None:
+        taken = [(matcher, token) for sequence, token in made if (matcher := self._matchers.get(sequence))]
+        rows = (
+            [(matcher, run) for run, sequence in step.rows if (matcher := self._matchers.get(sequence))] if step else []
+        )
+        before, self._computed = self._computed, self._thread.submit(self._compute, step and step.buffers, rows, taken)
+        if before:
+            before.result()  # raises what it raised; the step that was submitted now ends all the same
+
+    def _compute(
+        self,
+        buffers: DecodeBuffers | None,
+        rows: list[tuple[Compiled, int]],
+        taken: list[tuple[Compiled, int]],
+    ) -> None:
+        try:
+            if taken:
+                self._executor.consume_token_par(taken)
+            if buffers is not None and rows:
+                masks = buffers.masks
+                self._executor.unsafe_compute_mask_ptr(rows, masks.ctypes.data, masks.strides[0], len(masks))
+        finally:
+            if buffers is not None:
+                buffers.release_masks()

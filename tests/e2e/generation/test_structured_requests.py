@@ -1,0 +1,142 @@
+"""Texts with a structure at a server: valid, the Engine's tokens, beside others, and after a dispatcher has died."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from generators import write_generator
+from posting import Poster
+from serving import Server
+
+import fastqps
+from fastqps import errors
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 6}, "old": {"type": "boolean"}},
+    "required": ["name", "old"],
+    "additionalProperties": False,
+}
+FLAGS = ("--device=cpu", "--dtype=float32", "--max-output-tokens=96", "--max-running=8", "--dispatchers=2")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_generator(tmp_path_factory.mktemp("structured") / "tiny")
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(module_server: Callable[..., Server], checkpoint: Path) -> Server:
+    return module_server(*FLAGS, f"--model={checkpoint}")
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[fastqps.Client]:
+    with fastqps.Client(server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def post(server: Server) -> Iterator[Poster]:
+    post = Poster(server)
+    yield post
+    post.close()
+
+
+def test_a_hundred_structures_in_flight_beside_none(client: fastqps.Client, checkpoint: Path) -> None:
+    """Each text is its own structure's, and has the tokens that it has in process."""
+    asked: list[dict[str, Any]] = [{"regex": f"{i}(a|b){{2,8}}"} for i in range(100)]
+    asked += [{} for _ in range(50)] + [
+        {"json_schema": SCHEMA},
+        {"grammar": 'start: "x" /[0-9]+/'},
+        {"json_object": True},
+    ]
+    engine = fastqps.Engine(str(checkpoint), dtype="float32", max_output_tokens=96)
+    prompts = [f"The cat {i % 7}" for i in range(len(asked))]
+    want = [engine.generate([p], max_tokens=24, **o)[0].token_ids for p, o in zip(prompts, asked, strict=True)]
+
+    def generate(prompt: str, options: dict[str, Any]) -> list[int]:
+        return client.generate(prompt, max_tokens=24, **options).token_ids
+
+    with ThreadPoolExecutor(32) as pool:
+        assert list(pool.map(generate, prompts, asked)) == want
+
+
+def test_a_bad_structure_is_the_requests_fault(client: fastqps.Client) -> None:
+    for options, place in (
+        ({"json_schema": {"type": "strin"}}, "strin"),
+        ({"json_schema": "{"}, "no JSON: .*column 2"),
+        ({"regex": "(a"}, "regex"),
+        ({"grammar": "start: a"}, "generate.structure"),
+        ({"regex": "a" * 70_000}, "at most 65536"),
+    ):
+        with pytest.raises(errors.InvalidArgument, match=place):
+            client.generate("a", **options)  # type: ignore[arg-type]
+    assert client.generate("a", regex="[ab]").text in ("a", "b")
+
+
+COMPLETIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}}, SCHEMA),
+    ({"response_format": {"type": "json_object"}}, {"type": "object"}),
+    ({"guided_json": SCHEMA}, SCHEMA),
+    ({"guided_json": json.dumps(SCHEMA)}, SCHEMA),
+    ({"guided_regex": "[1-9]{3}"}, {"type": "integer", "minimum": 111, "maximum": 999}),
+    ({"guided_grammar": 'start: "[" /[0-9]/ "]"'}, {"type": "array", "maxItems": 1}),
+    ({"structured_outputs": {"json": SCHEMA}}, SCHEMA),
+    ({"structured_outputs": {"regex": '"a{2,4}"'}}, {"type": "string", "maxLength": 4}),
+    ({"structured_outputs": {"json_object": True}}, {"type": "object"}),
+]
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize(("asked", "schema"), COMPLETIONS)
+def test_completions_take_them_as_openai_and_vllm_do(
+    post: Poster, asked: dict[str, Any], schema: dict[str, Any], chat: bool
+) -> None:
+    path = "/v1/chat/completions" if chat else "/v1/completions"
+    prompt = {"messages": [{"role": "user", "content": "The cat"}]} if chat else {"prompt": "The cat"}
+    for seed in range(9):  # a random model may write spaces up to its limit
+        status, answer = post(path, {**prompt, "max_tokens": 96, "seed": seed, **asked})
+        assert status == 200, answer
+        choice = answer["choices"][0]
+        if choice["finish_reason"] == "stop":
+            text = choice["message"]["content"] if chat else choice["text"]
+            return jsonschema.validate(json.loads(text), schema)
+    raise AssertionError("no text has ended")
+
+
+@pytest.mark.parametrize(
+    ("asked", "place"),
+    [
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.schema"),
+        ({"guided_regex": 5}, "guided_regex"),
+        ({"guided_regex": "a", "guided_json": {}}, "another structure"),
+        ({"structured_outputs": {"yaml": "a"}}, "structured_outputs"),
+        ({"guided_json": {"type": "strin"}}, "strin"),
+    ],
+)
+def test_wrong_ones_are_refused_by_name(post: Poster, asked: dict[str, Any], place: str) -> None:
+    status, answer = post("/v1/completions", {"prompt": "a", **asked})
+    assert status == 400 and place in answer["error"]["message"], answer
+
+
+def test_a_dispatcher_that_dies_in_the_middle_changes_no_text(serve: Callable[..., Server], checkpoint: Path) -> None:
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=900", f"--model={checkpoint}")
+    asked = {"max_tokens": 800, "seed": 5, "temperature": 1.0, "regex": "[ab]{780}"}
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(1) as pool:
+        want = client.generate("The cat", **asked).token_ids
+        again = pool.submit(client.generate, "The cat", **asked)
+        while not server.claimed(1):
+            assert not again.done(), "it was too quick"
+        server.child("dispatcher 0").kill()
+        assert again.result().token_ids == want

@@ -1,0 +1,210 @@
+"""Texts with a structure, in process: the tokens of transformers under the masks of llguidance, in any company."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+import transformers as tr
+from generators import EOS, write_generator
+from nightly import nightly
+
+from fastqps import Engine
+from fastqps.models import load_card
+from fastqps.structure.structure import Structure
+from fastqps.structure.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.compute
+
+MAX_INPUT, MAX_OUTPUT = 32, 96
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 6}, "old": {"type": "boolean"}, "n": {"enum": [1, 22]}},
+    "required": ["name", "old", "n"],
+    "additionalProperties": False,
+}
+STRUCTURES: dict[str, dict[str, Any]] = {
+    "schema": {"json_schema": PERSON},
+    "schema-text": {"json_schema": json.dumps(PERSON)},
+    "object": {"json_object": True},
+    "regex": {"regex": "[a-c]{3,9}(x|yz)"},
+    "grammar": {"grammar": 'start: "a" number ("," number)*\nnumber: /[0-9]{1,3}/'},
+    "none": {},
+}
+PROMPT = [5, 17, 200, 31]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_generator(tmp_path_factory.mktemp("structured"))
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path) -> Engine:
+    return Engine(str(checkpoint), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(checkpoint: Path) -> Vocabulary:
+    return Vocabulary(load_card(str(checkpoint), MAX_INPUT, max_output_tokens=MAX_OUTPUT))
+
+
+def structure(options: dict[str, Any]) -> Structure:
+    (kind, value), *_ = options.items()
+    text = "" if kind == "json_object" else value if isinstance(value, str) else json.dumps(value)
+    return Structure(kind, text)
+
+
+def greedy(model: tr.LlamaForCausalLM, vocabulary: Vocabulary, options: dict[str, Any]) -> list[int]:
+    """The likeliest tokens that the library allows, one forward pass for each."""
+    matcher = vocabulary.compile(structure(options)).deep_copy() if options else None
+    ids = list(PROMPT)
+    for _ in range(MAX_OUTPUT):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1].clone()
+        if matcher:
+            bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
+            logits[torch.from_numpy(bits[: len(logits)] == 0)] = -torch.inf
+        ids.append(int(logits.argmax()))
+        if ids[-1] == EOS:
+            break
+        assert not matcher or matcher.consume_token(ids[-1])
+    return ids[len(PROMPT) :]
+
+
+def test_tokens_are_those_of_transformers_under_the_librarys_masks(
+    checkpoint: Path, engine: Engine, vocabulary: Vocabulary
+) -> None:
+    model = tr.LlamaForCausalLM.from_pretrained(checkpoint).float().eval()
+    wanted = {name: greedy(model, vocabulary, options) for name, options in STRUCTURES.items()}
+    assert len({tuple(ids) for ids in wanted.values()}) == len(STRUCTURES) - 1  # one schema is there twice
+    generator = engine._generator
+    assert generator
+    for names in ([*STRUCTURES], *([name] for name in STRUCTURES)):  # in company and alone
+        made: dict[int, list[int]] = {generator.add(PROMPT, **STRUCTURES[name]): [] for name in names}
+        while generator.busy:
+            for token in generator.step():
+                made[token.request].append(token.id)
+        assert dict(zip(names, made.values(), strict=True)) == {name: wanted[name] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "finish"),
+    [
+        pytest.param({"ignore_eos": True, "regex": "ab"}, "ab", "stop", id="nothing follows what is complete"),
+        pytest.param({"min_tokens": 9, "regex": "ab"}, "ab", "stop", id="a minimum yields"),
+        pytest.param({"suppress_token_ids": "digits", "regex": "ab[0-9]"}, "ab", "stop", id="a dead end is an end"),
+        pytest.param({"stop": "b", "regex": "abc"}, "a", "stop", id="a stop string"),
+        pytest.param({"max_tokens": 1, "regex": "a{50}"}, None, "length", id="a limit cuts"),
+    ],
+)
+def test_other_options_beside_a_structure(engine: Engine, asked: dict[str, Any], text: str | None, finish: str) -> None:
+    if asked.get("suppress_token_ids"):  # the bytes of digits come first in this vocabulary; merges have letters
+        tokenizer = engine._generator._tokenizer  # type: ignore[union-attr]
+        assert tokenizer
+        asked = {"regex": "ab3", "suppress_token_ids": tokenizer.encode("3")[1:]}
+    made = engine.generate([PROMPT], logprobs=True, **asked)[0]
+    assert (text is None or made.text == text) and made.finish_reason == finish
+    assert made.logprobs and all(np.isfinite(made.logprobs))
+
+
+REFUSED = {
+    "no JSON": ({"json_schema": "{"}, "no JSON: .*column 2"),
+    "an unknown type": ({"json_schema": {"type": "strin"}}, "strin"),
+    "a keyword that cannot be kept": ({"json_schema": {"type": "array", "uniqueItems": True}}, "uniqueItems"),
+    "a schema of itself": ({"json_schema": {"$ref": "#"}}, "no text can satisfy it"),
+    "3,000 deep": ({"json_schema": '{"items":' * 3000 + "{}" + "}" * 3000}, "deeply"),
+    "too many branches": (
+        {"json_schema": {"allOf": [{"anyOf": [{"properties": {f"{i}": {"type": t}}} for t in ("string", "integer")]}
+                                   for i in range(16)]}},
+        "large",
+    ),
+    "an open bracket": ({"regex": "(a"}, "regex"),
+    "400 brackets": ({"regex": "(" * 400 + "a" + ")*" * 400}, "regex"),
+    "a rule that is missing": ({"grammar": "start: a"}, "a"),
+    "two": ({"grammar": "start: /a/", "regex": "a"}, "one structure"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_structure_that_cannot_be_is_refused_with_the_place(engine: Engine, name: str) -> None:
+    options, part = REFUSED[name]
+    with pytest.raises(ValueError, match=part):
+        engine.generate([PROMPT], **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"json_schema": {"type": "string", "maxLength": 10**9}},
+        {"json_schema": {"type": "array", "items": {"type": "integer"}, "maxItems": 10**9}},
+        {"json_schema": {"enum": [f"value {i * 7919 % 100_003}" for i in range(2500)]}},
+        {"regex": "((((a{1,100}){1,100}){1,100}){1,100})"},
+        {"regex": "(a|b)*a(a|b){40}"},
+    ],
+)
+def test_large_automata_are_walked_as_far_as_a_text_goes(engine: Engine, options: dict[str, Any]) -> None:
+    assert engine.generate([PROMPT], max_tokens=12, temperature=1.5, seed=1, **options)[0].token_ids
+
+
+def random_schema(chance: random.Random, depth: int = 0) -> dict[str, Any]:
+    """A schema whose texts are short."""
+    kinds = ["string", "integer", "boolean", "enum", "const", "null", "pattern"] + ["object", "array", "any"] * (
+        depth < 2
+    )
+    match chance.choice(kinds):
+        case "string":
+            return {"type": "string", "maxLength": chance.randint(0, 5)}
+        case "integer":
+            low = chance.randint(-50, 50)
+            return {"type": "integer", "minimum": low, "maximum": low + chance.randint(0, 300)}
+        case "enum":
+            return {"enum": chance.sample(["a", "bc", 1, 2.5, None, True, "Zürich"], chance.randint(1, 5))}
+        case "const":
+            return {"const": chance.choice(["x", 7, False, None])}
+        case "pattern":
+            return {"type": "string", "pattern": chance.choice(["^[a-c]{1,3}$", "^(on|off)$", "^[0-9]{2}-[0-9]{2}$"])}
+        case "object":
+            names = chance.sample("abcdef", chance.randint(0, 3))
+            return {
+                "type": "object",
+                "properties": {name: random_schema(chance, depth + 1) for name in names},
+                "required": chance.sample(names, chance.randint(0, len(names))),
+                "additionalProperties": False,
+            }
+        case "array":
+            least = chance.randint(0, 2)
+            items = random_schema(chance, depth + 1)
+            return {"type": "array", "items": items, "minItems": least, "maxItems": least + chance.randint(0, 1)}
+        case "any":
+            return {"anyOf": [random_schema(chance, depth + 1) for _ in range(2)]}
+        case kind:
+            return {"type": kind}
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 20))])
+def test_texts_of_random_schemas_are_valid(engine: Engine, seed: int) -> None:
+    chance = random.Random(seed)
+    schemas = [random_schema(chance) for _ in range(50)]
+    generator = engine._generator
+    assert generator and generator._detokenizer
+    made: dict[int, list[int]] = {}
+    asked: dict[int, dict[str, Any]] = {}
+    for schema in schemas:
+        number = generator.add(PROMPT, json_schema=schema, temperature=1.0, seed=chance.getrandbits(32))
+        made[number], asked[number] = [], schema
+    whole = 0
+    while generator.busy:
+        for token in generator.step():
+            if token.finish == 1:
+                text = generator._detokenizer.decode(made[token.request])
+                jsonschema.validate(json.loads(text), asked[token.request])
+                whole += 1
+            made[token.request].append(token.id)
+    assert whole > len(schemas) / 2  # the others wrote spaces up to their limit
