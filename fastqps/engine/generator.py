@@ -326,7 +326,7 @@ class Generator:
         mode: Mode = "continue" if chat.continue_final_message else "generate"
         ids = self._chat_tokens.encode(messages, mode, chat.variables).ids
         prefix = list(self.card.prefix_ids)
-        return ids[len(prefix) :] if ids[: len(prefix)] == prefix else ids
+        return ids[len(prefix) :] if len(ids) > len(prefix) and ids[: len(prefix)] == prefix else ids
 
     def _encode(self, which: str, prompt: Prompt, truncate: bool, options: GenerateOptions) -> _Prompt:
         limit = self.card.max_input_tokens
