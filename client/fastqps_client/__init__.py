@@ -3,6 +3,7 @@
 The modules beside this file are links to those of the `fastqps` package.
 """
 
+from .api.chat import Chat
 from .api.prediction import Chunk, Generation, Prediction, PredictionError, Rank
 from .client.aio import AsyncClient
 from .client.sync import Client
@@ -25,6 +26,7 @@ __all__ = [
     "AsyncClient",
     "CallError",
     "Cancelled",
+    "Chat",
     "Chunk",
     "Client",
     "DeadlineExceeded",

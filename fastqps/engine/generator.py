@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Unpack
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
@@ -311,17 +312,21 @@ class Generator:
             wrong = min(ids) if min(ids) < 0 else max(ids)
             raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
 
+    @cached_property
+    def _chat_tokens(self) -> ChatTokens | None:
+        return ChatTokens(self.card.chat, self._tokenizer) if self._tokenizer and self.card.chat else None
+
     def _chat_ids(self, which: str, chat: Chat) -> Sequence[int]:
         """All ids. A conversation that begins with the model's prefix has it once."""
-        if self._tokenizer is None or self.card.chat is None:
+        if self._chat_tokens is None:
             raise ValueError(f"{which}: {self.card.path} has no chat template: give a text or token ids")
         messages = [Message({"developer": "system"}.get(role, role), content) for role, content in chat.pairs()]
         if not messages or not all(message.role in ROLES for message in messages):
             raise ValueError(f"{which}: messages of the roles system, developer, user and assistant, one at least")
         mode: Mode = "continue" if chat.continue_final_message else "generate"
-        ids = ChatTokens(self.card.chat, self._tokenizer).encode(messages, mode, chat.variables).ids
+        ids = self._chat_tokens.encode(messages, mode, chat.variables).ids
         prefix = list(self.card.prefix_ids)
-        return ids[len(prefix) :] if ids[: len(prefix)] == prefix else ids
+        return ids[len(prefix) :] if len(ids) > len(prefix) and ids[: len(prefix)] == prefix else ids
 
     def _encode(self, which: str, prompt: Prompt, truncate: bool, options: GenerateOptions) -> _Prompt:
         limit = self.card.max_input_tokens

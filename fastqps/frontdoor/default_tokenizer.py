@@ -27,6 +27,7 @@ class DefaultTokenizer:
     def __init__(self, models: ServedModels) -> None:
         self._models = models
         self._loaded: tuple[str, Tokenizer] | None = None  # of this version
+        self._chat: ChatTokens | None = None  # of the same; None: not asked for
 
     def pieces(self, text: str, prompt_name: str | None, *, special_tokens: bool) -> list[Piece]:
         """The tokens of a text behind its prompt, with their places in both together."""
@@ -62,7 +63,9 @@ class DefaultTokenizer:
         most = card.max_input_tokens * CHARACTERS_PER_TOKEN
         if not messages or sum(len(message.content) for message in messages) > most:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, f"must be one message at least, of {most} characters at most")
-        return ChatTokens(card.chat, self.of(card)).table_ids(messages, mode, dict(variables))
+        tokenizer = self.of(card)
+        self._chat = self._chat or ChatTokens(card.chat, tokenizer)
+        return self._chat.table_ids(messages, mode, dict(variables))
 
     def of(self, card: ModelCard) -> Tokenizer:
         """The tokenizer of a served model. The one that was asked for last is kept."""
@@ -73,5 +76,5 @@ class DefaultTokenizer:
                 raise CallFailed(StatusCode.FAILED_PRECONDITION, str(error)) from None
             if not tokenizer:
                 raise CallFailed(StatusCode.FAILED_PRECONDITION, f"the model '{card.name}' has no tokenizer")
-            self._loaded = card.version, tokenizer
+            self._loaded, self._chat = (card.version, tokenizer), None
         return self._loaded[1]

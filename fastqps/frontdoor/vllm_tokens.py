@@ -105,7 +105,7 @@ class VllmTokens:
     def _tried(param: str, make: Any) -> Any:
         try:
             return make()
-        except (CallFailed, TypeError, ValueError) as error:
+        except (CallFailed, RecursionError, TypeError, ValueError) as error:
             raise _RefusedError(param, f"{param}: {error}") from None
 
 
@@ -120,7 +120,8 @@ def _body(request: Request) -> dict[str, Any] | None:
 def _message(given: dict[str, Any]) -> Message:
     role, content = given.get("role"), given.get("content")
     if isinstance(content, list):
-        content = "\n".join(part["text"] if isinstance(part, dict) else part for part in content)
+        texts: list[Any] = [part.get("text") if isinstance(part, dict) else part for part in content]
+        content = "\n".join(texts) if all(isinstance(text, str) for text in texts) else None
     if role not in ("system", "developer", "user", "assistant") or not isinstance(content, str):
         raise ValueError("a message needs a role of system, developer, user and assistant, and a text as its content")
     return Message("system" if role == "developer" else role, content)

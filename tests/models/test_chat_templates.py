@@ -20,6 +20,7 @@ from nightly import nightly_but
 from spaced_files import content as spaced
 from tokenizers import Tokenizer as Package
 
+from fastqps.frontdoor.slow_tokenizers.worker import RouteTokens, _answer
 from fastqps.models.chat.card import ChatCard
 from fastqps.models.chat.contents import random_conversation
 from fastqps.models.chat.conversation import Message, Mode
@@ -188,6 +189,19 @@ def test_every_way_gives_the_same_ids(name: str, folder: Path) -> None:
         without_table = ChatCard(card.template, card.names, None)
         for tokens in (ChatTokens(without_table, native), ChatTokens(card, slow), ChatTokens(without_table, slow)):
             assert ours(tokens, messages, mode, {}) == wanted, (messages, mode)
+
+
+@pytest.mark.parametrize(
+    ("content", "variables", "why"),
+    [
+        ("a", '{"a":' + "[" * 5000 + "]" * 5000 + "}", "recursion"),
+        ("<|im_end|>" + "".join(map(chr, range(0x100000, 0x10FFFE))), "", "private character"),
+    ],
+)
+def test_a_worker_survives(content: str, variables: str, why: str) -> None:
+    tokenizer = Tokenizer.from_source(tokenizer_file("qwen3"))
+    tokens = RouteTokens(tokenizer, ChatTokens(ChatCard(source("qwen3"), (), None), tokenizer))
+    assert why in _answer(tokens, "", ([("user", content)], "generate", variables), 8, "counted").decode()
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ Refusal SlotInput::fill_chat(const RequestView& view, u32 r, u32 slot, Item& ite
                                          tables_.routes.name(r));
   if (!view.prompt_name.empty()) return unknown_prompt(view.prompt_name, r);
   chat_messages(view, messages_);
-  size_t bytes = 0;
+  size_t bytes = view.chat.variables.size();
   for (const ChatMessage& message : messages_) bytes += message.content.size();
   if (Refusal refusal = bound_text(bytes, item)) return refusal;
   using Outcome = text::ChatTemplate::Outcome;

@@ -41,8 +41,9 @@ struct TokenizeJob {
   transport::ConnectionId from = {};                // set by push()
   size_t bytes() const {
     size_t sum = first.size() + second.size() + fixed.size() * sizeof(fixed[0]) + sizeof(TokenizeJob);
-    if (chat)
-      for (const auto& [role, content] : chat->messages) sum += content.size() + sizeof(chat->messages[0]);
+    if (!chat) return sum;
+    sum += chat->variables.size();
+    for (const auto& [role, content] : chat->messages) sum += content.size() + sizeof(chat->messages[0]);
     return sum;
   }
 };

@@ -67,7 +67,7 @@ def _answer(tokens: RouteTokens | None, item: Item, chat: Chat | None, max_token
             return _packed(tokens.tokenizer.encode_items([item], max_tokens, cut)[0])
         assert tokens.chat
         return _packed(tokens.chat.encode(*conversation(chat), max_tokens, cut))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # variables can be nested deeply
         return str(error).encode(errors="replace")[:_REASON_BYTES] if chat else b""
     except MemoryError:
         return b""

@@ -93,6 +93,8 @@ class _Marks:
         present, firsts = set(contents), sorted({text[0] for text in special})
         free = (chr(point) for point in _MARKS if chr(point) not in present)
         self._of = dict(zip(firsts, free, strict=False))
+        if len(self._of) < len(firsts):
+            raise ValueError("the messages contain every private character of Unicode's plane 16; leave some out")
 
     def put(self, content: str) -> str:
         characters = list(content)

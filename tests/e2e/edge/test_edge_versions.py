@@ -17,7 +17,7 @@ import pytest
 from certificates import Authority
 from ledger import OK, Ledger, Load
 from serving import PATIENCE_S, Server, until
-from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
+from step_server import PROTOCOL, RUN, Replies, hello, number, part, ready, sealed, step_server
 from upstream_state import news, start_edge
 
 from fastqps._core import Segment
@@ -79,7 +79,7 @@ def saying(*messages: bytes) -> Replies:
 
 
 OTHERS: list[tuple[Replies | None, str, tuple[str, ...]]] = [
-    (saying(ready(protocol=4)), "mismatch", ("protocol 4", "this edge 3", "update")),
+    (saying(ready(protocol=PROTOCOL + 1)), "mismatch", (f"protocol {PROTOCOL + 1}", f"this edge {PROTOCOL}", "update")),
     (None, "mismatch", ("does not know StepService",)),
     (saying(ready(input_tokens=255)), "mismatch", ("--max-input-tokens is 255", "256")),
     (ended(grpc.StatusCode.FAILED_PRECONDITION, "it serves m@2"), "mismatch", ("it serves m@2",)),
@@ -217,12 +217,15 @@ def test_other_edges(shared_server: Callable[..., Server]) -> None:
     server = shared_server("--frontdoors=1", "--dispatchers=1")
     version = server.log().partition("minilm@")[2][:12]
     asked = {
-        (hello(4, "minilm", version),): ("FAILED_PRECONDITION", "protocol 4"),
-        (hello(3, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
-        (hello(3, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
-        (hello(3, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
+        (hello(PROTOCOL + 1, "minilm", version),): ("FAILED_PRECONDITION", f"protocol {PROTOCOL + 1}"),
+        (hello(PROTOCOL, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
+        (hello(PROTOCOL, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
+        (hello(PROTOCOL, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
         (sealed(b""),): ("FAILED_PRECONDITION", "no hello"),
-        (hello(3, "minilm", version), hello(3, "minilm", version)): ("FAILED_PRECONDITION", "second hello"),
+        (hello(PROTOCOL, "minilm", version), hello(PROTOCOL, "minilm", version)): (
+            "FAILED_PRECONDITION",
+            "second hello",
+        ),
         (): ("FAILED_PRECONDITION", "no hello"),
     }
     with grpc.insecure_channel(server.address) as channel:

@@ -91,6 +91,7 @@ def test_a_long_conversation_is_cut(server: Server) -> None:
             Chat([USER, {"role": "tool", "content": ""}]),
             "the role of message 1 must be system, developer, user",
         ),
+        ("chat", Chat([USER], variables={"style": "x" * 70_000}), "chat.messages: 70025 bytes, at most 65536"),
         ("chat", Chat([USER, {"role": "system", "content": "x"}]), "system comes first"),
         ("chat", Chat([USER, THOUGHT, {"role": "system", "content": "x"}]), "system comes first"),
     ],
@@ -242,6 +243,7 @@ def test_token_ids(server: Server, path: str, body: dict[str, Any], wanted: Any)
     [
         ("/tokenize", {"prompt": 3}, 400),
         ("/tokenize", {"messages": [USER, THOUGHT]}, 400),
+        ("/tokenize", {"messages": [{"role": "user", "content": IMAGE}]}, 400),
         ("/tokenize", {"messages": [USER], "model": "plai"}, 400),
         ("/tokenize", {"prompt": "x", "model": "other"}, 404),
         ("/detokenize", {"tokens": [-1]}, 400),

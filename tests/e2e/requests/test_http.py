@@ -107,7 +107,7 @@ def test_pages_in_browsers(server: Server, flag: str) -> None:
 
 def test_unknown_paths_have_the_form_of_their_protocol(server: Server) -> None:
     connection = connect(server)
-    for path, keys in (("/v1/chat/completions", {"message", "type", "param", "code"}), ("/none", None)):
+    for path, keys in (("/v1/responses", {"message", "type", "param", "code"}), ("/none", None)):
         status, body = get(connection, path)
         error = json.loads(body)["error"]
         assert status == 404 and (set(error) == keys if keys else isinstance(error, str)), body

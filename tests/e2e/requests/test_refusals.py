@@ -25,7 +25,7 @@ NAN = float("nan")
 # (fields, the field that the message names, the value that it names, what else it says)
 Refused = tuple[dict[str, Any], str, str, str]
 OF_ALL: list[Refused] = [
-    ({"input": None}, "input", "no text", "pair or token ids"),
+    ({"input": None}, "input", "no text", "pair, token ids or chat"),
     ({"priority": 9}, "priority", "9", "0 to 3"),
     ({"tenant": "t" * 10_000}, "tenant", "10000 bytes", "at most 256"),
     ({"group": "g" * (1 << 20)}, "group", f"{1 << 20} bytes", "at most 128"),

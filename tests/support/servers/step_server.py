@@ -66,7 +66,12 @@ def hello(protocol: int, model: str, version: str) -> bytes:
     return sealed(part(1, number(1, protocol) + part(2, model.encode()) + part(3, version.encode())))
 
 
-def ready(protocol: int = 3, input_tokens: int = 1 << 16, output_tokens: int = 1 << 16, inflight: int = 1024) -> bytes:
+PROTOCOL = 4  # of StepService
+
+
+def ready(
+    protocol: int = PROTOCOL, input_tokens: int = 1 << 16, output_tokens: int = 1 << 16, inflight: int = 1024
+) -> bytes:
     limits = number(2, input_tokens) + number(3, output_tokens) + number(4, inflight)
     return sealed(part(1, number(1, protocol) + limits))
 

@@ -1,0 +1,37 @@
+"""Conversations in an Engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from generators import write_generator
+
+from fastqps import Chat, Engine
+from fastqps.engine import generator
+from fastqps.models.chat.card import ChatCard
+from fastqps.models.chat.tokens import ChatTokens
+from fastqps.models.tokenizers.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.compute
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{{ 'me:' if add_generation_prompt }}"
+
+
+def test_answers_are_those_to_the_rendered_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_generator(tmp_path)
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=64, max_output_tokens=8)
+    read = []
+
+    def reading(card: ChatCard, tokenizer: Tokenizer) -> ChatTokens:
+        read.append(card)
+        return ChatTokens(card, tokenizer)
+
+    monkeypatch.setattr(generator, "ChatTokens", reading)
+    messages = [{"role": "developer", "content": "Be"}, {"role": "user", "content": "Hi"}]
+    (wanted,) = engine.generate(["system: Be\nuser: Hi\nme:"], add_special_tokens=False)
+    for answer in (engine.chat(messages), *engine.generate([Chat(messages)])):
+        assert (answer.token_ids, answer.usage) == (wanted.token_ids, wanted.usage)
+    assert len(read) == 1, "the tokenizer's file is read for each conversation"
+    with pytest.raises(ValueError, match="of the roles"):
+        engine.chat([{"role": "tool", "content": ""}])
