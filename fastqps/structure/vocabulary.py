@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Compiled: TypeAlias = "LLMatcher"
 """A structure at the beginning of a text. Callers copy it (``deep_copy``), and all copies share what they learn."""
 
-COMPILED_MAX = 128  # structures that are kept
+COMPILED_MAX = 32  # structures that are kept
 # The work and the memory of one structure: its compilation, and the states that its texts visit, 1 to 2 KB each.
 _INITIAL_FUEL = 1_000_000
 _STEP_FUEL = 200_000

@@ -192,6 +192,7 @@ FieldRows CompletionsReader::api_fields() const {
       {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
       {"guided_regex", structure<read_guided<Structure::kRegex>>},
       {"guided_grammar", structure<read_guided<Structure::kGrammar>>},
+      {"guided_choice", structure<read_choices>},
       {"structured_outputs", structure<read_structured_outputs>},
   };
   return kFields;

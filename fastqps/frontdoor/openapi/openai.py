@@ -58,6 +58,7 @@ _EMBEDDED = js.fields(
 )
 
 _SCHEMA: Json = {"type": ["object", "boolean", "string"]}
+_CHOICES = js.array(js.STRING, minItems=1)
 _FORMAT = js.fields(
     "type", type={"enum": ["text", "json_object", "json_schema"]}, json_schema=js.fields("schema", schema=_SCHEMA)
 )
@@ -80,9 +81,14 @@ _GENERATED: dict[str, Json] = dict(
     guided_json=js.optional(_SCHEMA),
     guided_regex=js.optional(js.STRING),
     guided_grammar=js.optional(js.STRING),
+    guided_choice=js.optional(_CHOICES),
     structured_outputs=js.optional(
         js.only(
-            json=js.optional(_SCHEMA), regex=js.optional(js.STRING), grammar=js.optional(js.STRING), json_object=js.BOOL
+            json=js.optional(_SCHEMA),
+            regex=js.optional(js.STRING),
+            grammar=js.optional(js.STRING),
+            choice=js.optional(_CHOICES),
+            json_object=js.BOOL,
         )
     ),
     **_OPTIONS,

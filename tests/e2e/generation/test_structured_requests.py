@@ -90,6 +90,8 @@ COMPLETIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"guided_json": json.dumps(SCHEMA)}, SCHEMA),
     ({"guided_regex": "[1-9]{3}"}, {"type": "integer", "minimum": 111, "maximum": 999}),
     ({"guided_grammar": 'start: "[" /[0-9]/ "]"'}, {"type": "array", "maxItems": 1}),
+    ({"guided_choice": ['"a.b|c"', '"é\\\\(]"']}, {"enum": ["a.b|c", "é\\(]"]}),
+    ({"structured_outputs": {"choice": ["12", "-7"]}}, {"enum": [12, -7]}),
     ({"structured_outputs": {"json": SCHEMA}}, SCHEMA),
     ({"structured_outputs": {"regex": '"a{2,4}"'}}, {"type": "string", "maxLength": 4}),
     ({"structured_outputs": {"json_object": True}}, {"type": "object"}),
@@ -122,6 +124,8 @@ def test_completions_take_them_as_openai_and_vllm_do(
         ({"guided_regex": 5}, "guided_regex"),
         ({"guided_regex": "a", "guided_json": {}}, "another structure"),
         ({"structured_outputs": {"yaml": "a"}}, "structured_outputs"),
+        ({"guided_choice": []}, "guided_choice"),
+        ({"guided_choice": ["a", ""]}, "guided_choice"),
         ({"guided_json": {"type": "strin"}}, "strin"),
     ],
 )
