@@ -69,9 +69,9 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
-  const ClaimMode mode = !quiet(lane)                  ? ClaimMode::kJoin
-                         : clock_.idle() && !running() ? ClaimMode::kFree
-                                                       : ClaimMode::kLaneFree;
+  // What waits for its structure counts as running: a suspect among it has nothing beside it, and none comes beside it.
+  const bool alone = clock_.idle() && !running() && waiting_.empty();
+  const ClaimMode mode = !quiet(lane) ? ClaimMode::kJoin : alone ? ClaimMode::kFree : ClaimMode::kLaneFree;
   claimer_.next(claimed_, mode, room, i64(timeout_ns));
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
   shed(lane);

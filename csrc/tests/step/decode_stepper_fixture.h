@@ -95,10 +95,14 @@ struct Dispatcher {
 struct World : OwnSegment {
   Door host;
   std::unique_ptr<Slab<Door>> slab;
+  u32 structure_bytes = 0;  // of the structure that the next requests have; 0: none
 
   explicit World(u32 slots = 16, u32 max_input = 10, u32 max_output = 12)
-      : OwnSegment(
-            {.dispatchers = 2, .slots = slots, .max_tokens = max_input + 6, .answer_bytes = kTokenBytes * max_output}) {
+      : OwnSegment({.dispatchers = 2,
+                    .slots = slots,
+                    .max_tokens = max_input + 6,
+                    .answer_bytes = kTokenBytes * max_output,
+                    .structure_bytes = 1024}) {
     host.segment = segment;
     Route& route = segment.route(0);
     route.task = Task::kGenerate;
@@ -118,6 +122,7 @@ struct World : OwnSegment {
     s.n_tokens.store(u32(prompt.size()), kRelaxed);
     s.deadline_ns = deadline_ns;
     s.flags = flags;
+    s.structure_begin = 0, s.structure_bytes = structure_bytes;
     s.sampling = {1, 0, 1, 0, max_tokens, 0, {}};
     CHECK(slab->put(u32(i), 0, kind, 0, now_ns()));
     slab->publish();
