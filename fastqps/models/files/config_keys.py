@@ -83,7 +83,6 @@ DECODER_KEYS = GENERATOR_KEYS | rules(
     honoured=(
         *("intermediate_size", "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps", "layer_types"),
         "is_causal",
-        "is_causal",
         *("rope_parameters", "rope_scaling", "rope_theta", "original_max_position_embeddings"),
     ),
     irrelevant=("rope_interleaved", "is_llama_config"),
