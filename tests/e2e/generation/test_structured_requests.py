@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from generators import write_generator
+from hostile_structures import HOSTILE, TOO_MUCH
 from posting import Poster
 from serving import Server
 
@@ -81,6 +82,33 @@ def test_a_bad_structure_is_the_requests_fault(client: fastqps.Client) -> None:
         with pytest.raises(errors.InvalidArgument, match=place):
             client.generate("a", **options)  # type: ignore[arg-type]
     assert client.generate("a", regex="[ab]").text in ("a", "b")
+
+
+def test_hostile_structures_harm_nobody(serve: Callable[..., Server], checkpoint: Path) -> None:
+    """Each is refused. Meanwhile others are answered, also those with a structure that is known, by the same processes,
+    which do not grow."""
+    server = serve(*FLAGS[:-1], "--dispatchers=1", f"--model={checkpoint}")
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(len(TOO_MUCH)) as pool:
+
+        def refused(name: str) -> str:
+            kind, text = HOSTILE[name]
+            with pytest.raises(errors.InvalidArgument, match=r"generate\.structure: ") as error:
+                client.generate("a", max_tokens=4, **{kind: text})  # type: ignore[arg-type]
+            return str(error.value)
+
+        assert client.generate("a", regex="[ab]").text in ("a", "b")
+        dispatcher = server.child("dispatcher 0")
+        resident = dispatcher.memory_info().rss
+        asked = [pool.submit(refused, name) for name in TOO_MUCH]
+        others = 0
+        while not all(each.done() for each in asked):
+            assert client.generate("a", regex="[ab]").text in ("a", "b")
+            assert client.generate("a", max_tokens=4).token_ids
+            others += 1
+        assert all(each.result() for each in asked)
+        assert others > len(TOO_MUCH), "they waited"
+        assert server.child("dispatcher 0") == dispatcher
+        assert dispatcher.memory_info().rss - resident < 64 << 20
 
 
 COMPLETIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
