@@ -45,7 +45,7 @@ i32 DecodeStepper::gather(u64 timeout_ns) {
   const u32 free = lanes_.freest([this, open = lanes_.open()](u32 lane) { return lane < open && quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
   if (free == Lanes::kNoLane && next == Lanes::kNoLane) return rest(timeout_ns), kNothing;
-  if (compiled_) timeout_ns = 0;  // they join now
+  if (compiled_ && free != Lanes::kNoLane) timeout_ns = 0;  // they join now. Elsewhere they join the next step in time
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
   if (free != Lanes::kNoLane) {
     const i32 s = fill(free, std::min(ahead, timeout_ns));
@@ -64,7 +64,8 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  const u32 rows = limits_.tokens - batch.going(), most = lane < lanes_.open() ? items_now() : 0;
+  const u32 free = limits_.tokens - batch.going(), rows = free - std::min(free, compiled_rows());
+  const u32 most = lane < lanes_.open() ? items_now() : 0;
   BatchLimits room{.items = most - std::min(most, batch.running() + u32(waiting_.size())),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
@@ -96,6 +97,19 @@ u32 DecodeStepper::prompt_rows(u32 lane) const {
   const u64 sharers = lanes_.open() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
   const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items() / sharers;
   return prompt_rows_.limit(u32(std::min<u64>(wanted, items_now())));
+}
+
+// Of the prompts that join as soon as they can: what is claimed beside them has its rows behind theirs.
+u32 DecodeStepper::compiled_rows() const {
+  u64 rows = 0;
+  for (const Waiting& each : waiting_)
+    if (each.stage == Waiting::Stage::kCompiled) rows += prompt_of(each.claim);
+  return u32(std::min<u64>(rows, limits_.tokens));
+}
+
+bool DecodeStepper::in_vocabulary(const Claim& claim) const {
+  const u32* ids = segment_.ids(claimer_.slot(claim));
+  return *std::max_element(ids, ids + prompt_of(claim)) < route_->vocab_size;
 }
 
 void DecodeStepper::read_controls() {
@@ -141,17 +155,17 @@ void DecodeStepper::join(u32 s) {
   progress_[s].canary = claimed_.canary;
   if (compiled_) join_compiled(s);
   for (const Claim& claim : claimed_.claims)
-    if (!admit(s, claim, claimed_.claimed_ns, 0)) claimed_.dropped.push_back({claim, StatusCode::kInternal});
+    if (!in_vocabulary(claim) || !admit(s, claim, claimed_.claimed_ns, 0))  // its ids would end the device's process
+      claimed_.dropped.push_back({claim, StatusCode::kInternal});
 }
 
 // ticket: of a request with a structure. Returns false if there is no room.
-bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket) {
+bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket) {
   const u32 lane = progress_[s].lane;
   const Slot& slot = claimer_.slot(claim);
-  const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
   const u32* ids = segment_.ids(claimer_.slot(claim));
-  if (*std::max_element(ids, ids + n) >= route_->vocab_size) return false;  // it would end the device's process
-  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, checked(slot.sampling, *route_), slot.flags, ticket != 0);
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), checked(slot.sampling, *route_),
+                                      slot.flags, ticket != 0);
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
@@ -163,7 +177,7 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
 // Of the claimed requests, those with a structure wait for it.
 void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
-    if (segment_.structure(claim.door, claimer_.slot(claim)).empty()) return false;
+    if (segment_.structure(claim.door, claimer_.slot(claim)).empty() || !in_vocabulary(claim)) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
@@ -192,7 +206,7 @@ std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   return out;
 }
 
-void DecodeStepper::compiled(u32 ticket, std::string_view refusal) {
+void DecodeStepper::compiled(u64 ticket, std::string_view refusal) {
   for (Waiting& each : waiting_) {
     if (each.ticket != ticket) continue;
     each.stage = refusal.empty() ? Waiting::Stage::kCompiled : Waiting::Stage::kRefused;
@@ -201,13 +215,13 @@ void DecodeStepper::compiled(u32 ticket, std::string_view refusal) {
   }
 }
 
-bool DecodeStepper::awaited(u32 ticket) const {
+bool DecodeStepper::awaited(u64 ticket) const {
   return std::any_of(waiting_.begin(), waiting_.end(), [ticket](const Waiting& each) { return each.ticket == ticket; });
 }
 
-std::vector<std::pair<u32, u32>> DecodeStepper::masked(u32 s) const {
+std::vector<std::pair<u32, u64>> DecodeStepper::masked(u32 s) const {
   const DecodeStep& rows = steps_[s].rows;
-  std::vector<std::pair<u32, u32>> out;
+  std::vector<std::pair<u32, u64>> out;
   for (const u32 run : rows.masked)
     out.emplace_back(run, requests_[place(progress_[s].lane, rows.runs[run].kv)].ticket);
   return out;

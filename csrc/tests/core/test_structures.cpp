@@ -66,7 +66,8 @@ TEST(a_door_that_starts_again_keeps_what_slots_hold) {
 TEST(words_that_lead_nowhere_are_no_structure) {
   Door door;
   Slot& slot = door.slot(0);
-  for (const auto [begin, bytes] : {std::pair(u32(kRoom), 1u), {0u, u32(kRoom) + 1}, {~0u, ~0u}, {5u, 0u}}) {
+  const std::pair<u32, u32> wrong[] = {{kRoom, 1}, {0, kRoom + 1}, {~0u, ~0u}, {5, 0}};
+  for (const auto& [begin, bytes] : wrong) {
     slot.structure_begin = begin, slot.structure_bytes = bytes;
     slot.state.store(Word::make(State::kLaunched, 1, 0, 1).bits, kRelease);
     CHECK(door.read(0).empty());
