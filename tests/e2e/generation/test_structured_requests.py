@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -144,6 +145,29 @@ def test_completions_take_them_as_openai_and_vllm_do(
 
 
 @pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ({"guided_regex": "[1-9]{3}"}, "[1-9]{3}"),
+        ({"guided_grammar": 'start: "x" /[0-9]/'}, "x[0-9]"),
+        ({"guided_json": json.dumps({"const": [1]})}, r"\s*\[\s*1\s*\]\s*"),
+    ],
+)
+def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, str], match: str) -> None:
+    text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["The cat"]}
+    for seed in range(9):
+        parameters = {"max_tokens": 90, "seed": seed, "temperature": 1.0, **asked}
+        status, answer = post("/v2/models/tiny/infer", {"inputs": [text], "parameters": parameters})
+        assert status == 200, answer
+        outputs = {each["name"]: each["data"][0] for each in answer["outputs"]}
+        if re.fullmatch(match, outputs["text"]):
+            break
+    else:
+        raise AssertionError(outputs)
+    status, answer = post("/v2/models/tiny/infer", {"inputs": [text], "parameters": {"guided_regex": "(a"}})
+    assert status == 400 and "generate.structure" in answer["error"], answer
+
+
+@pytest.mark.parametrize(
     ("asked", "place"),
     [
         ({"response_format": {"type": "yaml"}}, "response_format.type"),
@@ -163,12 +187,39 @@ def test_wrong_ones_are_refused_by_name(post: Poster, asked: dict[str, Any], pla
 
 
 def test_a_dispatcher_that_dies_in_the_middle_changes_no_text(serve: Callable[..., Server], checkpoint: Path) -> None:
-    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=900", f"--model={checkpoint}")
-    asked = {"max_tokens": 800, "seed": 5, "temperature": 1.0, "regex": "[ab]{780}"}
-    with fastqps.Client(server.address) as client, ThreadPoolExecutor(1) as pool:
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=2000", f"--model={checkpoint}")
+    asked: dict[str, Any] = {"max_tokens": 1900, "seed": 5, "temperature": 1.0, "regex": "[ab]{1800}"}
+    with fastqps.Client(server.address) as client:
         want = client.generate("The cat", **asked).token_ids
-        again = pool.submit(client.generate, "The cat", **asked)
-        while not server.claimed(1):
-            assert not again.done(), "it was too quick"
-        server.child("dispatcher 0").kill()
-        assert again.result().token_ids == want
+        made: list[int] = []
+        for chunk in client.generate_stream("The cat", **asked):
+            if not made:
+                server.child("dispatcher 0").kill()
+            made += chunk.token_ids
+        assert made == want
+
+
+def test_a_reload_changes_each_text_as_a_whole(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Each text is of one version of the model, also one that runs while the route flips, and none fails."""
+    versions = [str(write_generator(tmp_path / name, seed)) for seed, name in enumerate(("one", "two"))]
+    asked: dict[str, Any] = {"max_tokens": 100, "seed": 5, "temperature": 1.0, "regex": "[ab]{90}"}
+    engines = [fastqps.Engine(path, dtype="float32", max_output_tokens=100) for path in versions]
+    old, new = (engine.generate(["The cat"], **asked)[0].token_ids for engine in engines)
+    assert old != new
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=100", f"--model=m={versions[0]}")
+    answers: list[list[int]] = []
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(4) as pool:
+
+        def ask_on(until_over: Callable[[], bool]) -> None:
+            while not until_over():
+                answers.append(client.generate("The cat", **asked).token_ids)
+
+        assert client.generate("The cat", **asked).token_ids == old
+        reloading = pool.submit(server.reload, **{"from": versions[1]})
+        asking = [pool.submit(ask_on, reloading.done) for _ in range(3)]
+        status, answer = reloading.result()
+        assert (status, answer["outcome"]) == (200, "reloaded"), answer
+        for each in asking:
+            each.result()
+        assert client.generate("The cat", **asked).token_ids == new
+    assert old in answers and all(each in (old, new) for each in answers)
