@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace fastqps {
 namespace {
@@ -34,39 +35,81 @@ void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 be
   params[kParamFlags] = i32(given);
 }
 
+// Rows of a script are consecutive positions, in which each sees those before it; where it goes back, the rows that are
+// replaced have to be done.
+u32 DecodeBatch::plan(u32 most) {
+  u32 runs = going();
+  for (u32 i = 0; scripts_ && i < going_.size() && runs < most; i++) {
+    Sequence& s = sequences_[going_[i]];
+    const std::vector<ScriptRow>& rows = s.script.rows;
+    u32 end = s.row + 1;
+    while (end < rows.size() && rows[end].position == rows[end - 1].position + 1) end++;
+    s.planned = std::min(s.row < rows.size() ? end - s.row : 1, 1 + most - runs);
+    runs += s.planned - 1;
+  }
+  return runs;
+}
+
 void DecodeBatch::begin(DecodeStep& step) {
-  const DecodeLayout& at = step.layout;
-  i32 *ids = step.staging + at.token_ids, *positions = step.staging + at.positions, *slots = step.staging + at.kv_slots;
-  i32 *starts = step.staging + at.starts, *made = step.staging + at.made;
-  step.n_admitted = 0;
+  step.n_admitted = step.n_tokens = 0;
+  step.has_targets = false;
   step.masked.clear();
-  step.runs.resize(going_.size());
-  u32 n = 0;
+  step.runs.clear();
   for (u32 i = 0; i < going_.size();) {
     const u32 kv = going_[i];
     Sequence& s = sequences_[kv];
-    ids[n] = kCarryOver;
-    positions[n] = i32(s.position++);
-    slots[n] = i32(kv);
-    starts[n] = i32(n);
-    made[n] = i32(s.issued++);
-    if (s.masked) step.masked.push_back(n);
-    step.runs[n++] = {kv, s.generation};
-    s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
+    for (u32 n = std::exchange(s.planned, 1); n > 0; n--) add_row(step, kv);
+    s.issued == s.tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
   }
-  step.n_tokens = n;
 }
 
-u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked) {
+// A decode row, or one of a script.
+void DecodeBatch::add_row(DecodeStep& step, u32 kv) {
+  Sequence& s = sequences_[kv];
+  const DecodeLayout& at = step.layout;
+  const u32 run = u32(step.runs.size()), row = step.n_tokens++;
+  i32* const staging = step.staging;
+  const bool scripted = s.row < s.script.rows.size();
+  if (scripted) s.position = prefix_len_ + s.script.rows[s.row].position;
+  staging[at.token_ids + row] = scripted ? i32(s.script.rows[s.row].token) : kCarryOver;
+  staging[at.positions + row] = i32(s.position++);
+  staging[at.kv_slots + row] = i32(kv);
+  staging[at.starts + run] = i32(row);
+  staging[at.made + run] = i32(s.issued - std::min(s.issued, s.given));
+  if (step.targets) ask(step, run, s);
+  s.row += scripted;
+  s.issued++;
+  if (s.masked) step.masked.push_back(run);
+  step.runs.push_back({kv, s.generation});
+}
+
+// The targets of a sequence's next row.
+void DecodeBatch::ask(DecodeStep& step, u32 run, const Sequence& s) {
+  i32* words = step.targets + u64(run) * kTargetWords;
+  *words = 0;
+  if (s.row >= s.script.rows.size()) return;
+  const std::span<const u32> targets = s.script.targets_of(s.script.rows[s.row]);
+  *words = i32(targets.size());
+  std::copy(targets.begin(), targets.end(), words + 1);
+  step.has_targets |= !targets.empty();
+}
+
+u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked,
+                       Script script) {
   if (free_.empty() || !step.runs_left() || n > step.rows_left()) return kNobody;
   const u32 kv = free_.back();
   free_.pop_back();
   Sequence& s = sequences_[kv];
   s.position = prefix_len_ + n;
   s.issued = 1, s.made = 0;
-  s.max_tokens = sampling.max_tokens;
+  s.script = std::move(script);
+  const std::vector<ScriptRow>& rows = s.script.rows;
+  s.given = u32(std::count_if(rows.begin(), rows.end(), [](const ScriptRow& each) { return each.n > 0; }));
+  s.tokens = s.given && s.given == rows.size() ? s.given : s.given + sampling.max_tokens;
+  s.row = 0;
   s.masked = masked;
-  if (s.max_tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
+  scripts_ += s.given > 0;
+  if (s.tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
 
   const DecodeLayout& at = step.layout;
   const u32 run = u32(step.runs.size()), row = step.n_tokens;
@@ -76,6 +119,8 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   for (u32 i = 0; i < n; i++) slots[i] = i32(kv);
   step.staging[at.starts + run] = i32(row);
   step.staging[at.made + run] = 0;
+  if (step.targets) ask(step, run, s);
+  s.row = 1;
   step.runs.push_back({kv, s.generation});
   if (masked) step.masked.push_back(run);
   step.n_tokens += n;
@@ -93,6 +138,7 @@ void DecodeBatch::seal(DecodeStep& step) {
   step.staging[kHeaderT] = i32(step.layout.max_tokens);
   step.staging[kHeaderS] = i32(step.layout.max_runs);
   step.staging[kHeaderMasks] = step.masked.empty() ? kNoMasks : kMasksAwaited;
+  step.staging[kHeaderTargets] = step.has_targets;
 }
 
 void DecodeBatch::stop_going(u32 kv) {
@@ -107,7 +153,12 @@ void DecodeBatch::stop_going(u32 kv) {
 
 void DecodeBatch::release(u32 kv) {
   stop_going(kv);
-  sequences_[kv].generation++;
+  Sequence& s = sequences_[kv];
+  s.generation++;
+  s.planned = 1;
+  scripts_ -= s.given > 0;
+  s.given = 0;
+  s.script = {};
   free_.push_back(kv);
 }
 

@@ -2,13 +2,14 @@
 // back. fastqps/runners/decode_buffers.py holds both blocks and reads the same offsets.
 //
 // A *run* is the rows that one sequence has in a step: all of its prompt, or one decode row. Each run is sampled once,
-// from its last row. T and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on
+// from its last row. Rows of a script are runs of their own, one behind the other, of which a step can hold several. T and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on
 // nothing else. The host writes a step into a block of the lane's shape. A captured graph reads a block of its own
 // shape, which one copy fills (cuda_step.h).
 #pragma once
 #include <bit>
 
 #include "core/layout.h"
+#include "core/script.h"
 
 namespace fastqps {
 
@@ -21,8 +22,13 @@ enum HeaderWord : u32 {
   kHeaderAdmitted = 2,
   kHeaderT = 3,
   kHeaderS = 4,
-  kHeaderMasks = 5  // MasksState
+  kHeaderMasks = 5,   // MasksState
+  kHeaderTargets = 6  // 1: some of the step's runs have targets
 };
+
+// Beside the block, for a run whose sequence follows a script (core/script.h): the number of its targets, and their
+// ids. Without targets its token is chosen.
+inline constexpr u32 kTargetWords = 1 + kTargetsMax;
 // The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
 // then does it wait for them.
 enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
