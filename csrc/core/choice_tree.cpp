@@ -39,14 +39,13 @@ void ChoiceTree::place(u32 root) {
   }
 }
 
-Script ChoiceTree::script(u32 last, u32 n) const {
+Script ChoiceTree::script() const {
   Script script;
   for (const u32 number : order_) {
     const Node& node = nodes_[number];
     for (u32 first = 0; first < node.children.size(); first += kTargetsMax) {
       const u32 some = std::min(u32(node.children.size()) - first, kTargetsMax);
-      script.rows.push_back(
-          {node.depth ? node.token : last, n - 1 + node.depth, u32(script.targets.size()), some});
+      script.rows.push_back({node.token, node.depth, u32(script.targets.size()), some});
       for (u32 i = 0; i < some; i++) script.targets.push_back(nodes_[node.children[first + i]].token);
     }
   }

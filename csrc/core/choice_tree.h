@@ -13,9 +13,8 @@ class ChoiceTree {
   // choices: token ids, at least one each, no two alike.
   explicit ChoiceTree(std::span<const std::vector<u32>> choices);
 
-  // The script of a prompt of `n` tokens, the last of which is `last`. Branches are computed one after the other, each
-  // in the place of the one before.
-  Script script(u32 last, u32 n) const;
+  // The script of any prompt. Branches are computed one after the other, each in the place of the one before.
+  Script script() const;
   u32 rows() const { return rows_; }
   u32 targets_max() const { return targets_max_; }  // of a row
   u32 depth() const { return depth_; }              // tokens of the longest choice

@@ -19,19 +19,19 @@ Script script_of_prompt(std::span<const u32> ids) {
 
 std::vector<u32> script_words(const Script& script) {
   std::vector<u32> words{u32(script.rows.size())};
-  for (const ScriptRow& row : script.rows) words.insert(words.end(), {row.token, row.position, row.first, row.n});
+  for (const ScriptRow& row : script.rows) words.insert(words.end(), {row.token, row.offset, row.first, row.n});
   words.insert(words.end(), script.targets.begin(), script.targets.end());
   return words;
 }
 
-std::optional<Script> read_script(std::span<const u32> words, u32 vocab_size, u32 positions) {
+std::optional<Script> read_script(std::span<const u32> words, u32 vocab_size, u32 offsets) {
   if (words.empty() || !words[0] || words[0] > (words.size() - 1) / kRowWords) return {};
   const std::span<const u32> rows = words.subspan(1, words[0] * kRowWords), targets = words.subspan(1 + rows.size());
   Script script{{}, {targets.begin(), targets.end()}};
   for (u32 at = 0; at < rows.size(); at += kRowWords)
     script.rows.push_back({rows[at], rows[at + 1], rows[at + 2], rows[at + 3]});
   const auto sound = [&](const ScriptRow& row) {
-    return row.token < vocab_size && row.position < positions && row.n <= kTargetsMax &&
+    return row.token < vocab_size && row.offset < offsets && row.n <= kTargetsMax &&
            u64(row.first) + row.n <= targets.size();
   };
   const bool all = std::all_of(script.rows.begin(), script.rows.end(), sound) &&

@@ -11,12 +11,14 @@ namespace fastqps {
 
 inline constexpr u32 kTargetsMax = 20;  // of a row
 
+// offset: its position, counted from the last one of the prompt, whose token is meant by 0. It may go back: what stands
+// from there on is replaced.
 struct ScriptRow {
-  u32 token, position;  // position: behind the model's prefix. It may go back: what stands from there on is replaced
-  u32 first, n;         // its targets, the tokens whose log-probabilities are wanted. None: a token is chosen, as ever
+  u32 token, offset;
+  u32 first, n;  // its targets, the tokens whose log-probabilities are wanted. None: a token is chosen, as ever
 };
 
-// The first row is the last one of the sequence's prompt, and its token and position are the prompt's.
+// The first row is the last one of the sequence's prompt.
 struct Script {
   std::vector<ScriptRow> rows;
   std::vector<u32> targets;
@@ -24,12 +26,12 @@ struct Script {
   std::span<const u32> targets_of(const ScriptRow& row) const { return std::span(targets).subspan(row.first, row.n); }
 };
 
-// The script that asks for the log-probability of each token of a prompt but the first.
+// The script of a prompt's first token that asks for the log-probability of each of the others.
 Script script_of_prompt(std::span<const u32> ids);
 
 // A script as it lies in shared memory: the number of its rows, the rows, the targets.
 std::vector<u32> script_words(const Script& script);
-// What another process has written: nothing unless all tokens are below `vocab_size`, all positions below `positions`.
-std::optional<Script> read_script(std::span<const u32> words, u32 vocab_size, u32 positions);
+// What another process has written: nothing unless all tokens are below `vocab_size`, all offsets below `offsets`.
+std::optional<Script> read_script(std::span<const u32> words, u32 vocab_size, u32 offsets);
 
 }  // namespace fastqps

@@ -192,8 +192,8 @@ FieldRows CompletionsReader::api_fields() const {
       {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
       {"guided_regex", structure<read_guided<Structure::kRegex>>},
       {"guided_grammar", structure<read_guided<Structure::kGrammar>>},
-      {"guided_choice", structure<read_choices>},
-      {"structured_outputs", structure<read_structured_outputs>},
+      {"guided_choice", renamed<"choices">},
+      {"structured_outputs", by<&CompletionsReader::read_structured_outputs>},
   };
   return kFields;
 }
@@ -229,15 +229,18 @@ FieldError CompletionsReader::read_stream_options(const GivenField& field) {
       // It only pads the events of a server that obfuscates them.
       {"stream_options.include_obfuscation", unused<bool>},
   };
-  JsonObject options;
-  if (field.value.get(options)) return {field.name, "must be an object"};
-  for (const auto [name, value] : options) {
-    const FieldRow* row = find_part(kOptions, name);
-    if (!row)
-      return {field.name, field.reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
-    if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
-  }
-  return {};
+  return read_parts(field, kOptions);
+}
+
+FieldError CompletionsReader::read_structured_outputs(const GivenField& field) {
+  static constexpr FieldRow kKinds[] = {
+      {"structured_outputs.json", structure<read_guided<Structure::kJsonSchema>>},
+      {"structured_outputs.regex", structure<read_guided<Structure::kRegex>>},
+      {"structured_outputs.grammar", structure<read_guided<Structure::kGrammar>>},
+      {"structured_outputs.choice", renamed<"choices">},
+      {"structured_outputs.json_object", structure<read_json_object>},
+  };
+  return read_parts(field, kKinds);
 }
 
 // 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.

@@ -14,7 +14,7 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
   s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs ? kLogprobs : 0) |
                 (stream || options.stop.count ? kProgress : 0));
   std::string_view stops[kStopStringsMax];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
   tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream);

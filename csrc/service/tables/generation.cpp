@@ -4,7 +4,7 @@
 
 namespace fastqps::service {
 
-static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
+static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kTextBytesMax == text::StopStrings::kBytesMax);
 
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids) {
   const std::span<const u32> given = request.generate.stop_ids.all();
@@ -12,7 +12,7 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
   u32 n = u32(given.size());
   if (!detokenizer || !request.generate.stop.count) return n;
   std::string_view stops[kStopStringsMax];
-  stop_strings(request, stops);
+  texts_of(request, &GenerateOptions::stop, stops);
   for (u32 i = 0; i < request.generate.stop.count; i++) {
     const std::optional<u32> id = detokenizer->special_id(stops[i]);
     if (id && std::find(ids.begin(), ids.begin() + n, *id) == ids.begin() + n) ids[n++] = *id;

@@ -43,7 +43,7 @@ u32 DecodeBatch::plan(u32 most) {
     Sequence& s = sequences_[going_[i]];
     const std::vector<ScriptRow>& rows = s.script.rows;
     u32 end = s.row + 1;
-    while (end < rows.size() && rows[end].position == rows[end - 1].position + 1) end++;
+    while (end < rows.size() && rows[end].offset == rows[end - 1].offset + 1) end++;
     s.planned = std::min(s.row < rows.size() ? end - s.row : 1, 1 + most - runs);
     runs += s.planned - 1;
   }
@@ -70,28 +70,29 @@ void DecodeBatch::add_row(DecodeStep& step, u32 kv) {
   const u32 run = u32(step.runs.size()), row = step.n_tokens++;
   i32* const staging = step.staging;
   const bool scripted = s.row < s.script.rows.size();
-  if (scripted) s.position = prefix_len_ + s.script.rows[s.row].position;
+  if (scripted) s.position = s.start + s.script.rows[s.row].offset;
   staging[at.token_ids + row] = scripted ? i32(s.script.rows[s.row].token) : kCarryOver;
   staging[at.positions + row] = i32(s.position++);
   staging[at.kv_slots + row] = i32(kv);
   staging[at.starts + run] = i32(row);
   staging[at.made + run] = i32(s.issued - std::min(s.issued, s.given));
-  if (step.targets) ask(step, run, s);
+  if (scripts_) ask(step, run, s);
   s.row += scripted;
   s.issued++;
   if (s.masked) step.masked.push_back(run);
   step.runs.push_back({kv, s.generation});
 }
 
-// The targets of a sequence's next row.
+// The targets of a sequence's next row. Nobody reads the words of a step without any.
 void DecodeBatch::ask(DecodeStep& step, u32 run, const Sequence& s) {
-  i32* words = step.targets + u64(run) * kTargetWords;
-  *words = 0;
-  if (s.row >= s.script.rows.size()) return;
-  const std::span<const u32> targets = s.script.targets_of(s.script.rows[s.row]);
-  *words = i32(targets.size());
-  std::copy(targets.begin(), targets.end(), words + 1);
-  step.has_targets |= !targets.empty();
+  const bool scripted = s.row < s.script.rows.size();
+  const std::span<const u32> targets = scripted ? s.script.targets_of(s.script.rows[s.row]) : std::span<const u32>();
+  const auto words = [&step](u32 r) { return step.staging + step.layout.targets + u64(r) * kTargetWords; };
+  if (!targets.empty() && !std::exchange(step.has_targets, true))
+    for (u32 before = 0; before < run; before++) *words(before) = 0;
+  if (!step.has_targets) return;
+  *words(run) = i32(targets.size());
+  std::copy(targets.begin(), targets.end(), words(run) + 1);
 }
 
 u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked,
@@ -102,7 +103,10 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   Sequence& s = sequences_[kv];
   s.position = prefix_len_ + n;
   s.issued = 1, s.made = 0;
+  s.start = prefix_len_ + n - 1;
   s.script = std::move(script);
+  for (ScriptRow& row : s.script.rows)
+    if (!row.offset) row.token = ids[n - 1];
   const std::vector<ScriptRow>& rows = s.script.rows;
   s.given = u32(std::count_if(rows.begin(), rows.end(), [](const ScriptRow& each) { return each.n > 0; }));
   s.tokens = s.given && s.given == rows.size() ? s.given : s.given + sampling.max_tokens;
@@ -119,7 +123,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   for (u32 i = 0; i < n; i++) slots[i] = i32(kv);
   step.staging[at.starts + run] = i32(row);
   step.staging[at.made + run] = 0;
-  if (step.targets) ask(step, run, s);
+  if (scripts_) ask(step, run, s);
   s.row = 1;
   step.runs.push_back({kv, s.generation});
   if (masked) step.masked.push_back(run);

@@ -17,7 +17,6 @@ namespace fastqps {
 struct DecodeStep {
   i32* staging = nullptr;       // [layout.words]
   const i32* output = nullptr;  // [layout.out_words]
-  i32* targets = nullptr;       // [layout.max_runs, kTargetWords]; null: no sequence has a script
   DecodeLayout layout{0, 0};
   struct Run {
     u32 kv, generation;
@@ -27,8 +26,8 @@ struct DecodeStep {
   u32 n_tokens = 0, n_admitted = 0;
   bool has_targets = false;
 
-  DecodeStep(i32* in, const i32* out, u32 max_tokens, u32 max_runs, i32* wanted = nullptr)
-      : staging(in), output(out), targets(wanted), layout(max_tokens, max_runs) {
+  DecodeStep(i32* in, const i32* out, u32 max_tokens, u32 max_runs)
+      : staging(in), output(out), layout(max_tokens, max_runs) {
     runs.reserve(max_runs);
     masked.reserve(max_runs);
   }
@@ -67,13 +66,13 @@ class DecodeBatch {
   // Decides how many rows of each script the next step has: one at least, and more while there are not more than `most`
   // runs in all. Returns their number. Not called, each has one.
   u32 plan(u32 most);
-  // Begins a step with one decode row for each unfinished sequence, and the planned ones of scripts. It has room for all
-  // of them.
+  // Begins a step with one decode row for each unfinished sequence, and the planned ones of scripts. It has room for
+  // all of them.
   void begin(DecodeStep& step);
 
   // Adds a prompt of n >= 1 ids as a new sequence. Returns its cache slot, which identifies the sequence until retire()
   // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
-  // for its rows. script: what the sequence computes before it chooses tokens, if the step has memory for targets.
+  // for its rows. script: what the sequence computes before it chooses tokens.
   u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false,
             Script script = {});
 
@@ -92,13 +91,14 @@ class DecodeBatch {
   struct Sequence {
     u32 generation = 0;  // grows with every end of a sequence in this cache slot
     u32 position = 0;    // of its next row
+    u32 start = 0;       // position of its prompt's last row
     u32 issued = 0;      // tokens for which steps are prepared
     u32 made = 0;        // tokens that the device has returned
-    u32 tokens = 0;    // that it makes in all, those of its script included
-    u32 given = 0;     // of its script
-    u32 row = 0;       // its script's next one
-    u32 planned = 1;   // rows of its script in the next step
-    u32 at = kNobody;  // its place in going_
+    u32 tokens = 0;      // that it makes in all, those of its script included
+    u32 given = 0;       // of its script
+    u32 row = 0;         // its script's next one
+    u32 planned = 1;     // rows of its script in the next step
+    u32 at = kNobody;    // its place in going_
     bool masked = false;
     Script script;
   };

@@ -35,9 +35,8 @@ class ModelDevice {
  public:
   ModelDevice(u32 slots, u32 prefix_len) : slots_(slots), prefix_len_(prefix_len) {}
 
-  // Computes the step in `in`, and fills `out`. targets [runs, kTargetWords] and, of each, found [runs, kTargetsMax]:
-  // only with scripts.
-  void run(const DecodeLayout& at, const i32* in, i32* out, const i32* targets = nullptr, float* found = nullptr) {
+  // Computes the step in `in`, and fills `out`. found [runs, kTargetsMax]: of the targets, only with scripts.
+  void run(const DecodeLayout& at, const i32* in, i32* out, float* found = nullptr) {
     const u32 n_admitted = u32(in[kHeaderAdmitted]), n_runs = u32(in[kHeaderRuns]);
     for (u32 i = 0; i < n_admitted; i++) {
       const i32* param = in + at.admitted + i * kAdmittedWords;
@@ -59,8 +58,8 @@ class ModelDevice {
         s.states.resize(position);
         s.states.push_back(feed(position ? s.states.back() : 0, given == kCarryOver ? s.last : u32(given)));
       }
-      if (in[kHeaderTargets] && targets[run * kTargetWords]) {
-        const i32* wanted = targets + run * kTargetWords;
+      const i32* wanted = in + at.targets + run * kTargetWords;
+      if (in[kHeaderTargets] && wanted[0]) {
         for (i32 i = 0; i < wanted[0]; i++)
           found[run * kTargetsMax + u32(i)] = given_logprob(s.states.back(), u32(wanted[1 + i]));
         out[at.out_tokens + run] = wanted[1];

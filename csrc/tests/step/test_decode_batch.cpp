@@ -16,16 +16,15 @@ using namespace fastqps::test;
 namespace {
 
 struct Memory {
-  std::vector<i32> in, out, targets;
+  std::vector<i32> in, out;
   std::vector<float> found;
   DecodeStep step;
   Memory(u32 tokens, u32 runs)
       : in(DecodeLayout(tokens, runs).words),
         out(DecodeLayout(tokens, runs).out_words),
-        targets(runs * kTargetWords),
         found(runs * kTargetsMax),
-        step(in.data(), out.data(), tokens, runs, targets.data()) {}
-  void run(ModelDevice& device) { device.run(step.layout, in.data(), out.data(), targets.data(), found.data()); }
+        step(in.data(), out.data(), tokens, runs) {}
+  void run(ModelDevice& device) { device.run(step.layout, in.data(), out.data(), found.data()); }
   std::vector<i32> words(u32 at, u32 n) const { return {in.begin() + at, in.begin() + at + n}; }
 };
 using List = std::vector<i32>;
@@ -43,7 +42,8 @@ TEST(sections_lie_on_lines_and_apart) {
                               {at.kv_slots, t},
                               {at.starts, s + 1},
                               {at.made, s},
-                              {at.admitted, s * kAdmittedWords}};
+                              {at.admitted, s * kAdmittedWords},
+                              {at.targets, s * kTargetWords}};
       u32 end = 0;
       for (auto [begin, words] : edges) {
         CHECK_EQ(begin % 16, 0u);
@@ -264,11 +264,12 @@ TEST(choices_are_scored_as_each_would_be_alone) {
     ModelDevice device(slots, round % 3);
     Memory a(64, 16), b(64, 16);
     std::set<std::vector<u32>> all;
-    for (u32 n = 1 + u32(random() % 40); n > 0; n--) all.insert(random_ids(random, 1 + u32(random() % 5), 3 + round % 30));
+    for (u32 n = 1 + u32(random() % 40); n > 0; n--)
+      all.insert(random_ids(random, 1 + u32(random() % 5), 3 + round % 30));
     const std::vector<std::vector<u32>> choices(all.begin(), all.end());
     const ChoiceTree tree(choices);
     const std::vector<u32> prompt = random_ids(random, 1 + u32(random() % 9), 50), other = random_ids(random, 3, 50);
-    const Script script = tree.script(prompt.back(), u32(prompt.size()));
+    const Script script = tree.script();
     CHECK_EQ(script.rows.size(), tree.rows());
     std::vector<float> found;
     std::vector<u32> others;
@@ -323,7 +324,8 @@ TEST(a_prompt_is_scored_and_the_answer_is_as_ever) {
       batch.seal(m.step);
       m.run(device);
       for (u32 run = 0; run < m.step.runs.size(); run++)
-        if (!m.targets[run * kTargetWords]) made.push_back(u32(m.in[m.step.layout.made + run]));
+        if (!m.step.has_targets || !m.in[m.step.layout.targets + run * kTargetWords])
+          made.push_back(u32(m.in[m.step.layout.made + run]));
       batch.retire(m.step, [&](u32, u32 before, Token token) {
         before + 1 < n ? logprobs.push_back(token.logprob) : answer.push_back(token.id);
       });
@@ -344,8 +346,16 @@ TEST(what_is_no_script_is_not_read) {
   const auto sound = [](std::vector<u32> some) { return bool(read_script(some, 10, 4)); };
   CHECK(sound(words));
   CHECK(script_words(*read_script(words, 10, 4)) == words);
-  for (const auto& [at, value] : {std::pair{0u, 0u}, {0u, 3u}, {0u, ~0u}, {1u, 10u}, {2u, 4u}, {3u, 1u}, {4u, 3u}, {4u, ~0u},
-                                  {7u, 2u}, {9u, 10u}}) {
+  for (const auto& [at, value] : {std::pair{0u, 0u},
+                                  {0u, 3u},
+                                  {0u, ~0u},
+                                  {1u, 10u},
+                                  {2u, 4u},
+                                  {3u, 1u},
+                                  {4u, 3u},
+                                  {4u, ~0u},
+                                  {7u, 2u},
+                                  {9u, 10u}}) {
     std::vector<u32> wrong = words;
     wrong[at] = value;
     CHECK(!sound(wrong));
