@@ -91,6 +91,19 @@ class Generation:
 
 
 @dataclass(slots=True)
+class Choice:
+    """How likely one of the given texts was.
+
+    Attributes:
+        logprob: natural logarithm of the probability that the model writes it.
+        score: its probability among the choices.
+    """
+
+    logprob: float
+    score: float
+
+
+@dataclass(slots=True)
 class Chunk:
     """A piece of a text that is being made.
 

@@ -1,5 +1,6 @@
 // Continuous batching without shared memory: what a step holds, and that everybody gets the tokens that are theirs.
 #include <array>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <memory>
@@ -271,7 +272,7 @@ TEST(choices_are_scored_as_each_would_be_alone) {
     const std::vector<u32> prompt = random_ids(random, 1 + u32(random() % 9), 50), other = random_ids(random, 3, 50);
     const Script script = tree.script();
     CHECK_EQ(script.rows.size(), tree.rows());
-    std::vector<float> found;
+    std::vector<float> firsts, found;
     std::vector<u32> others;
     const auto retire = [&](Memory& m) {
       m.run(device);
@@ -279,7 +280,8 @@ TEST(choices_are_scored_as_each_would_be_alone) {
       batch.retire(m.step, [&](u32 kv, u32 made, Token token) {
         while (m.step.runs[run].kv != kv) run++;
         if (kv) return others.push_back(token.id);
-        CHECK_EQ(made * tree.targets_max(), found.size());
+        CHECK_EQ(made, firsts.size());
+        firsts.push_back(token.logprob);
         const float* row = m.found.data() + run++ * kTargetsMax;
         found.insert(found.end(), row, row + tree.targets_max());
         CHECK_EQ(token.finish == Finish::kLength, made + 1 == tree.rows());
@@ -296,12 +298,19 @@ TEST(choices_are_scored_as_each_would_be_alone) {
       batch.seal(next->step);
       retire(*now);
     }
-    const std::vector<double> scores = tree.score(found);
+    const TargetLogprobs logprobs{firsts, found};
+    const std::vector<double> sums = tree.sums(logprobs);
     for (u32 i = 0; i < choices.size(); i++) {
       double want = 0;
       u64 state = state_of(prompt);
-      for (const u32 id : choices[i]) want += double(given_logprob(state, id)), state = feed(state, id);
-      CHECK_EQ(scores[i], want);
+      std::vector<float> each;
+      for (const u32 id : choices[i]) {
+        each.push_back(given_logprob(state, id));
+        want += double(each.back());
+        state = feed(state, id);
+      }
+      CHECK_EQ(sums[i], want);
+      CHECK(tree.tokens(i) == choices[i] && tree.logprobs(i, logprobs) == each);
     }
     CHECK(others == expected_tokens(other, 9, true));
   }
@@ -361,4 +370,21 @@ TEST(what_is_no_script_is_not_read) {
     CHECK(!sound(wrong));
   }
   CHECK(!sound({}) && !sound({words.begin(), words.begin() + 5}));
+}
+
+TEST(choices_are_drawn_by_their_probabilities) {
+  const double logprobs[] = {-3, -1, -1, -700, -2};
+  CHECK_EQ(choose(logprobs, 0, 5), 1u);
+  const std::vector<float> of = shares(logprobs);
+  double sum = 0;
+  for (const double each : logprobs) sum += std::exp(each);
+  for (u32 i = 0; i < 5; i++) CHECK(std::abs(double(of[i]) - std::exp(logprobs[i]) / sum) < 1e-6);
+  for (const float temperature : {1.0f, 0.5f, 2.0f}) {
+    std::array<u32, 5> drawn{};
+    for (u64 seed = 0; seed < 20000; seed++) drawn[choose(logprobs, temperature, seed)]++;
+    double all = 0;
+    for (const double each : logprobs) all += std::exp(each / double(temperature));
+    for (u32 i = 0; i < 5; i++)
+      CHECK(std::abs(drawn[i] / 20000.0 - std::exp(logprobs[i] / double(temperature)) / all) < 0.015);
+  }
 }

@@ -48,7 +48,7 @@ def _first(matches, at):
 
 @triton.jit
 def _uniform(record, made):
-    """csrc/step/decode/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
+    """csrc/core/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
     zero = (made * 0).to(tl.uint32)
     low = tl.load(record + SEED).to(tl.uint32, bitcast=True)
     high = tl.load(record + SEED + 1).to(tl.uint32, bitcast=True)
