@@ -1,5 +1,6 @@
 // Accepts requests: from a message's bytes to a slot in a ring, or in the waiting room until there is a place.
 #pragma once
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,7 +74,7 @@ class Intake {
     item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->records());
     const u64 parsed_ns = item.stamped ? now_ns() : 0;
     Refusal refusal = input_.fill(view, route, slot, item);
-    if (!refusal && view.generate.structure) refusal = hold_structure(view, slot);
+    if (!refusal && generates(tables_.memory.route(route).task)) refusal = attach(view, slot);
     if (item.stamped) stamp(from, slot, begin, parsed_ns);
     if (refusal) return tables_.slots.discard(slot), refused(tenant, refusal);
 
@@ -93,7 +94,8 @@ class Intake {
     u64 ns;      // 0: not read
   };
   ParseBegin begin_parse(const Origin& from);
-  Refusal hold_structure(const RequestView& view, u32 slot);
+  Refusal attach(const RequestView& view, u32 slot);
+  Refusal no_room(const char* parts);
   void stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void name_caller(u32 slot, std::string_view siblings, TenantId tenant);
@@ -106,6 +108,7 @@ class Intake {
   Admission admission_;
   SlotInput input_;
   u32 sample_ = 0;
+  std::string part_;  // that is being attached
 };
 
 }  // namespace fastqps::service

@@ -163,7 +163,7 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
 // Of the claimed requests, those with a structure wait for it.
 void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
-    if (segment_.structure(claim.door, claimer_.slot(claim)).empty()) return false;
+    if (segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure).empty()) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
@@ -187,7 +187,8 @@ std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   for (Waiting& each : waiting_) {
     if (each.stage != Waiting::Stage::kClaimed) continue;
     each.stage = Waiting::Stage::kCompiles;
-    out.push_back({each.ticket, segment_.structure(each.claim.door, claimer_.slot(each.claim))});
+    out.push_back(
+        {each.ticket, segment_.attached(each.claim.door, claimer_.slot(each.claim), AttachmentKind::kStructure)});
   }
   return out;
 }
