@@ -65,8 +65,8 @@ enum class Answer : u8 {
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 
 // Parts of a request that have no size of their own, each in its front door's attachments.
-enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1 };
-inline constexpr u32 kAttachmentKinds = 2;
+enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1, kScript = 2 };
+inline constexpr u32 kAttachmentKinds = 3;
 struct Attached {
   u32 begin, bytes;  // bytes 0: there is none
 };

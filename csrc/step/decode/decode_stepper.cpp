@@ -64,8 +64,11 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  const u32 rows = limits_.tokens - batch.going(), most = lane < lanes_.open() ? items_now() : 0;
-  BatchLimits room{.items = most - std::min(most, batch.running() + u32(waiting_.size())),
+  // Scripts get half of the runs that are left: a sequence that joins needs one, too.
+  const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
+  const u32 rows = limits_.tokens - runs, most = lane < lanes_.open() ? items_now() : 0;
+  BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
+                                     step.rows.layout.max_runs - runs),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -151,6 +154,12 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
   const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
   const u32* ids = segment_.ids(claimer_.slot(claim));
   if (*std::max_element(ids, ids + n) >= route_->vocab_size) return false;  // it would end the device's process
+  const std::string_view bytes = segment_.attached(claim.door, slot, AttachmentKind::kScript);
+  std::optional<Script> script(std::in_place);
+  if (!bytes.empty())
+    script = read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
+                         route_->max_output_tokens);
+  if (!script) return false;
   const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, checked(slot.sampling, *route_), slot.flags, ticket != 0);
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
