@@ -102,6 +102,11 @@ class GenerateOptions(TypedDict, total=False):
     min_p: Annotated[
         float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
     ]
+    top_logprobs: Annotated[
+        int,
+        "Say the log probabilities of so many likeliest tokens in the place of each token, at most 20, and those of the "
+        "tokens themselves. Default: 0.",
+    ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."
     ]

@@ -18,7 +18,7 @@ void set_words(i32* words, const IdList& list) {
 
 void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, bool masked) {
   constexpr Sampling kDefault;
-  u32 given = flags & kLogprobs ? u32(kParamLogprobs) : 0;
+  u32 given = flags & kLogprobs || sampling.top_logprobs ? u32(kParamLogprobs) : 0;
   given |= masked ? u32(kParamMasked) : flags & kIgnoreEos ? u32(kParamIgnoreEos) : 0;
   const u32 end = each_param([&](const auto& row, u32 word) {
     const auto& value = sampling.*row.member;
@@ -39,6 +39,7 @@ void DecodeBatch::begin(DecodeStep& step) {
   i32 *ids = step.staging + at.token_ids, *positions = step.staging + at.positions, *slots = step.staging + at.kv_slots;
   i32 *starts = step.staging + at.starts, *made = step.staging + at.made;
   step.n_admitted = 0;
+  step.top = false;
   step.masked.clear();
   step.runs.resize(going_.size());
   u32 n = 0;
@@ -51,6 +52,7 @@ void DecodeBatch::begin(DecodeStep& step) {
     starts[n] = i32(n);
     made[n] = i32(s.issued++);
     if (s.masked) step.masked.push_back(n);
+    step.top |= s.top;
     step.runs[n++] = {kv, s.generation};
     s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
   }
@@ -65,7 +67,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   s.position = prefix_len_ + n;
   s.issued = 1, s.made = 0;
   s.max_tokens = sampling.max_tokens;
-  s.masked = masked;
+  s.masked = masked, s.top = sampling.top_logprobs > 0;
   if (s.max_tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
 
   const DecodeLayout& at = step.layout;
@@ -78,6 +80,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   step.staging[at.made + run] = 0;
   step.runs.push_back({kv, s.generation});
   if (masked) step.masked.push_back(run);
+  step.top |= s.top;
   step.n_tokens += n;
 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
@@ -93,6 +96,7 @@ void DecodeBatch::seal(DecodeStep& step) {
   step.staging[kHeaderT] = i32(step.layout.max_tokens);
   step.staging[kHeaderS] = i32(step.layout.max_runs);
   step.staging[kHeaderMasks] = step.masked.empty() ? kNoMasks : kMasksAwaited;
+  step.staging[kHeaderTop] = step.top;
 }
 
 void DecodeBatch::stop_going(u32 kv) {

@@ -13,6 +13,7 @@
 namespace fastqps {
 
 inline constexpr u32 kHeaderWords = 16;
+inline constexpr u32 kTopWords = 2 * kTopLogprobsMax;
 inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest token, which only the device knows yet
 
 enum HeaderWord : u32 {
@@ -21,7 +22,8 @@ enum HeaderWord : u32 {
   kHeaderAdmitted = 2,
   kHeaderT = 3,
   kHeaderS = 4,
-  kHeaderMasks = 5  // MasksState
+  kHeaderMasks = 5,  // MasksState
+  kHeaderTop = 6     // not 0: some of its runs want their likeliest tokens
 };
 // The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
 // then does it wait for them.
@@ -80,6 +82,9 @@ struct DecodeLayout {
   u32 words;
 
   u32 out_tokens, out_logprobs, out_finish;  // [S] each, in the output block
+  // [S][kTopWords]: of each run that asks, its likeliest tokens' ids, and from kTopLogprobsMax on their log
+  // probabilities. Last: a step without such runs is copied without it.
+  u32 out_top;
   u32 out_words;
 
   constexpr DecodeLayout(u32 t, u32 s) : max_tokens(t), max_runs(s) {
@@ -100,6 +105,7 @@ struct DecodeLayout {
     out_tokens = section(s);
     out_logprobs = section(s);
     out_finish = section(s);
+    out_top = section(s * kTopWords);
     out_words = at;
   }
 };
