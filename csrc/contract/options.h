@@ -57,6 +57,7 @@ struct Sampling {
   float presence_penalty = 0;    // subtracted once from the logits of the answer's tokens; 0: off
   float frequency_penalty = 0;   // the same for each time that such a token stands there; 0: off
   float min_p = 0;               // least probability of a token, relative to the likeliest's; 0: off
+  u32 top_logprobs = 0;          // the log probabilities of so many likeliest tokens; 0: off
 
   bool operator==(const Sampling&) const = default;
 };
@@ -96,6 +97,7 @@ inline constexpr u32 kChoicesMax = 64;
 inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoicesMax);  // of any list
 inline constexpr u32 kTextBytesMax = 256;                                 // of a stop string or a choice
 inline constexpr u32 kStructureBytesMax = 64 << 10;
+inline constexpr u32 kTopLogprobsMax = 20;
 
 struct Range {
   double high = std::numeric_limits<double>::infinity();
@@ -159,6 +161,7 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.frequency_penalty", 17, &Sampling::frequency_penalty, kByName | kChangesLogits,
            Range{.high = 2, .low = -2}},
     Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
+    Option{"generate.top_logprobs", 22, &Sampling::top_logprobs, 0, Range{kTopLogprobsMax}},
     Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoicesMax}},
     Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
     Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},

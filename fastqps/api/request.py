@@ -107,6 +107,11 @@ class GenerateOptions(TypedDict, total=False):
         "The text is one of these, at most 64: the likeliest, or with a temperature one drawn by their probabilities. "
         "`Generation.choices` has them all. Default: any text.",
     ]
+    top_logprobs: Annotated[
+        int,
+        "Say the log probabilities of so many likeliest tokens in the place of each token, at most 20, and those of the "
+        "tokens themselves. Default: 0.",
+    ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."
     ]

@@ -41,6 +41,7 @@ _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
     "logprobs": " With --json.",
+    "top_logprobs": " With --json.",
 }
 # What argparse does with an option of each type.
 _KINDS: dict[str, dict[str, Any]] = {
@@ -62,7 +63,8 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
-    if options.logprobs and not options.json:
-        raise ConfigError("--logprobs has no place in bare text: add --json")
+    for name in ("logprobs", "top_logprobs"):
+        if getattr(options, name) and not options.json:
+            raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

@@ -37,6 +37,11 @@ class Token(NamedTuple):
     id: int
     logprob: float
     finish: int
+    likeliest: Sequence[tuple[int, float]] = ()
+
+
+def _wants_logprobs(options: GenerateOptions) -> bool:
+    return bool(options.get("logprobs") or options.get("top_logprobs"))
 
 
 class _Request(NamedTuple):
@@ -61,7 +66,7 @@ class _Answer:
     """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it."""
 
     def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
-        self.made = Generation("", [], "length", [])
+        self.made = Generation("", [], "length", [], top_logprobs=[])
         self._text = detokenizer.stream() if detokenizer else None
         self._stops = StopStrings(stop)
         self._given = (0, 0)  # characters and tokens that ``news`` has given
@@ -69,9 +74,10 @@ class _Answer:
     def add(self, token: Token) -> bool:
         """Whether a stop text is complete now: the answer ends before it."""
         made = self.made
-        assert made.logprobs is not None
+        assert made.logprobs is not None and made.top_logprobs is not None
         made.token_ids.append(token.id)
         made.logprobs.append(token.logprob)
+        made.top_logprobs.append([likely for likely in token.likeliest if likely[1] > -math.inf])
         stopped = False
         if self._text and token.finish != STOP:  # the token that ends a text is not in it
             stopped = self._give_out(self._text.append([token.id]))
@@ -82,12 +88,16 @@ class _Answer:
             made.finish_reason = "stop"
         return stopped
 
-    def news(self, prompt: _Prompt, last: bool, logprobs: bool) -> Chunk:
+    def news(self, prompt: _Prompt, last: bool, options: GenerateOptions) -> Chunk:
         """The text and tokens since the last call."""
         made, (characters, tokens) = self.made, self._given
-        assert made.logprobs is not None
+        assert made.logprobs is not None and made.top_logprobs is not None
         self._given = len(made.text), len(made.token_ids)
-        chunk = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
+        chunk = Chunk(made.text[characters:], made.token_ids[tokens:])
+        if _wants_logprobs(options):
+            chunk.logprobs = made.logprobs[tokens:]
+        if options.get("top_logprobs"):
+            chunk.top_logprobs = made.top_logprobs[tokens:]
         if last:
             chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
         return chunk
@@ -218,7 +228,8 @@ class Generator:
             for request in answers:
                 self.drop(request)
         for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if options.get("logprobs") else None
+            answer.made.logprobs = answer.made.logprobs if _wants_logprobs(options) else None
+            answer.made.top_logprobs = answer.made.top_logprobs if options.get("top_logprobs") else None
             answer.made.usage = prompt.usage(answer.made)
         return [answer.made for answer in begun]
 
@@ -240,7 +251,7 @@ class Generator:
                 for token in self._tokens_of({request}):
                     if not last:
                         last = answer.add(token) or bool(token.finish)
-                        yield answer.news(encoded, last, bool(options.get("logprobs")))
+                        yield answer.news(encoded, last, options)
         finally:
             self.drop(request)
 

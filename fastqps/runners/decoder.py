@@ -33,7 +33,7 @@ class DecoderRunner:
         self.card = card
         self._model, self._state, self._arena = model, state, arena or Arena()
         self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens, card.vocab_size)
-        rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish)
+        rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish, b.top)
         self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
         self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)
         self._masks = TokenMasks(torch.from_numpy(b.masks), torch.from_numpy(b.header[HEADER_MASKS:][:1]))
@@ -67,9 +67,9 @@ class DecoderRunner:
         ops = self._model.ops
         assert isinstance(ops, CpuDecodeOps)
         ids, positions, kv_slots = self._rows
-        made, tokens, logprobs, finish = self._runs
+        made, tokens, logprobs, finish, top = self._runs
         rows = (ids, positions, kv_slots, self._starts, made)
-        step = DecodeStep(*rows, tokens, logprobs, finish, self._admitted, masks=self._masks)
+        step = DecodeStep(*rows, tokens, logprobs, finish, self._admitted, masks=self._masks, top=top)
         with torch.inference_mode(), ops.tape.record(self._arena) as program:
             self._model(step, self._state)
         return program

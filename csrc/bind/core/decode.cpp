@@ -45,7 +45,7 @@ std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, bool ma
 // Sequences by names that the caller chooses.
 class NamedBatch {
  public:
-  NamedBatch(u32 slots, u32 prefix_len) : batch_(slots, prefix_len), names_(slots) {}
+  NamedBatch(u32 slots, u32 prefix_len) : batch_(slots, prefix_len), names_(slots), tops_(slots) {}
 
   u32 add(u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
     steps_.emplace_back(reinterpret_cast<i32*>(staging), reinterpret_cast<const i32*>(output), max_tokens, max_runs);
@@ -61,10 +61,11 @@ class NamedBatch {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
+    if (sampling.top_logprobs > kTopLogprobsMax) throw py::value_error("top_logprobs must be at most 20");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
     const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs), masked);
     if (kv == DecodeBatch::kNobody) return false;
-    names_[kv] = user;
+    names_[kv] = user, tops_[kv] = sampling.top_logprobs;
     kv_[user] = kv;
     return true;
   }
@@ -77,10 +78,13 @@ class NamedBatch {
     for (const u32 run : at(s).masked) out.emplace_back(run, names_[at(s).runs[run].kv]);
     return out;
   }
-  std::vector<std::tuple<u64, u32, float, u32>> retire(u32 s) {
-    std::vector<std::tuple<u64, u32, float, u32>> out;
+  using Likeliest = std::vector<std::pair<u32, float>>;
+  std::vector<std::tuple<u64, u32, float, u32, Likeliest>> retire(u32 s) {
+    std::vector<std::tuple<u64, u32, float, u32, Likeliest>> out;
     batch_.retire(at(s), [&](u32 kv, u32, Token token) {
-      out.emplace_back(names_[kv], token.id, token.logprob, u32(token.finish));
+      Likeliest top;
+      for (u32 i = 0; i < tops_[kv]; i++) top.emplace_back(token.top_ids[i], token.top_logprobs[i]);
+      out.emplace_back(names_[kv], token.id, token.logprob, u32(token.finish), std::move(top));
       if (token.finish != Finish::kNot) kv_.erase(names_[kv]);
     });
     return out;
@@ -101,6 +105,7 @@ class NamedBatch {
   DecodeBatch batch_;
   std::vector<DecodeStep> steps_;
   std::vector<u64> names_;  // by cache slot
+  std::vector<u32> tops_;   // the same: how many likeliest tokens it asked for
   std::unordered_map<u64, u32> kv_;
 };
 
@@ -116,6 +121,7 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_LOGIT_OPTIONS") = u32(kParamLogitOptions);
   m.attr("PARAM_MASKED") = u32(kParamMasked);
   m.attr("IDS_MAX") = IdList::kMax;
+  m.attr("TOP_LOGPROBS_MAX") = kTopLogprobsMax;
   py::typing::Dict<py::str, u32> words;  // the first word of each option's value
   each_param([&](const auto& row, u32 word) { words[py::str(row.name())] = word; });
   m.attr_with_type_hint<decltype(words)>("PARAM_WORDS") = words;
@@ -130,6 +136,7 @@ void register_decode(py::module_& m) {
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
       .def(py::init<u32, u32>(), "max_tokens"_a, "max_runs"_a)
+      .def_readonly("max_runs", &DecodeLayout::max_runs)
       .def_readonly("token_ids", &DecodeLayout::token_ids)
       .def_readonly("positions", &DecodeLayout::positions)
       .def_readonly("kv_slots", &DecodeLayout::kv_slots)
@@ -140,6 +147,7 @@ void register_decode(py::module_& m) {
       .def_readonly("out_tokens", &DecodeLayout::out_tokens)
       .def_readonly("out_logprobs", &DecodeLayout::out_logprobs)
       .def_readonly("out_finish", &DecodeLayout::out_finish)
+      .def_readonly("out_top", &DecodeLayout::out_top)
       .def_readonly("out_words", &DecodeLayout::out_words);
   py::class_<NamedBatch>(
       m, "DecodeBatch",
@@ -157,8 +165,8 @@ void register_decode(py::module_& m) {
       .def("masked", &NamedBatch::masked, "step"_a,
            "[(run, user)] of a sealed step: the runs whose tokens a mask allows.")
       .def("retire", &NamedBatch::retire, "step"_a,
-           "The step has been computed: [(user, token, logprob, finish)] of all sequences that live; finish 0: it goes "
-           "on, 1: stopped, 2: max_tokens.")
+           "The step has been computed: [(user, token, logprob, finish, likeliest)] of all sequences that live; finish "
+           "0: it goes on, 1: stopped, 2: max_tokens; likeliest: [(token, logprob)] of top_logprobs.")
       .def("drop", &NamedBatch::drop, "user"_a, "Ends a sequence now; its tokens that are on their way are dropped.")
       .def_property_readonly("running", &NamedBatch::running);
 }

@@ -95,7 +95,7 @@ void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs
 
 void sample(Program& self, u64 tokens, u64 logprobs, u64 finish, u64 last_token, u64 logits, bool bfloat16, i64 n_runs,
             u32 vocab, u64 starts, u64 kv_slots, u64 made, u64 params, u64 eos_ids, u32 n_eos, u64 changed,
-            bool all_changed) {
+            bool all_changed, u64 top) {
   const step::Draw job{.logits = address(logits),
                        .starts = address<const i32>(starts),
                        .kv_slots = address<const i32>(kv_slots),
@@ -111,7 +111,8 @@ void sample(Program& self, u64 tokens, u64 logprobs, u64 finish, u64 last_token,
                        .n_eos = n_eos,
                        .number = number(bfloat16),
                        .changed = address<const float>(changed),
-                       .all_changed = all_changed};
+                       .all_changed = all_changed,
+                       .top = address<i32>(top)};
   add_job(self, job, &step::Draw::n_runs, n_runs, step::sample);
 }
 
@@ -151,7 +152,7 @@ void add_decoder_operations(ProgramClass& program) {
           "x"_a, "bfloat16"_a, "n_rows"_a, "width"_a, "cap"_a, "x becomes cap * tanh(x / cap).")
       .def("sample", &sample, "tokens"_a, "logprobs"_a, "finish"_a, "last_token"_a, "logits"_a, "bfloat16"_a,
            "n_runs"_a, "vocab"_a, "starts"_a, "kv_slots"_a, "made"_a, "params"_a, "eos_ids"_a, "n_eos"_a,
-           "changed"_a = 0, "all_changed"_a = false,
+           "changed"_a = 0, "all_changed"_a = false, "top"_a = 0,
            "Draws one token for each run; step::Draw in csrc/step/cpu/cpu_decode.h.");
 }
 

@@ -28,7 +28,7 @@ class GenerationCalls {
  private:
   void write_sampling(const RequestView& view, u32 route, Sampling& sampling);
   void advance(u32 slot, u32 made, Finish finish);
-  u32 token_room(u32 slot) const;
+  TokenAnswer answer(u32 slot);
   GenerationView read_tokens(u32 slot, u32 made, Finish finish);
   void send_chunk(u32 slot, const GenerationView& view);
   void send_last(u32 slot, const GenerationView& view, bool done);
@@ -39,7 +39,7 @@ class GenerationCalls {
   Answers& answers_;
   transport::Seeds seeds_;
   // of the chunk or answer that is being written
-  std::vector<u32> ids_;
+  std::vector<u32> ids_, top_ids_, offsets_;
   std::string text_;
 };
 

@@ -46,7 +46,7 @@ class Intake {
         records_(records),
         generating_(generating),
         queue_(queue),
-        checker_(tables.routes, tables.refusals),
+        checker_(tables.routes, tables.refusals, tables.memory.segment.sizes().longest_answer()),
         admission_(tables),
         input_(tables) {}
 

@@ -30,7 +30,9 @@ inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
 class Generation {
  public:
   // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
-  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream);
+  // max_tokens, top: of its answer in the slot.
+  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream, u32 max_tokens,
+             u32 top);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
@@ -38,8 +40,11 @@ class Generation {
 
   // Reads the next tokens and appends their text to `text`, in whole characters. It stops after the token that
   // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text.
-  void read(std::span<const u32> ids, Finish finish, std::string& text);
+  // offsets: null, or where to append for each token how many characters were complete before it.
+  void read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets = nullptr);
 
+  // What its slot has.
+  TokenAnswer answer(std::span<u8> room) const { return {room, max_tokens_, top_}; }
   u32 taken() const { return taken_; }       // tokens read
   bool stopped() const { return stopped_; }  // by a stop string: later tokens are not read
   bool stream() const { return stream_; }    // sent token by token
@@ -52,7 +57,8 @@ class Generation {
   text::DetokenizerState state_;
   text::StopStrings stops_;
   std::string piece_;  // text of one token, before stops_ has checked it
-  u32 taken_ = 0;
+  u32 taken_ = 0, characters_ = 0;
+  u32 max_tokens_ = 0, top_ = 0;
   bool stream_ = false, stopped_ = false;
 };
 

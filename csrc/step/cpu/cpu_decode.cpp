@@ -85,6 +85,7 @@ void sample(const Draw& job, u32 threads) {
     part.logits = (const char*)job.logits + first * row, part.starts += first, part.made += first;
     if (part.changed) part.changed += u64(first) * job.vocab;
     part.tokens += first, part.logprobs += first, part.finish += first, part.n_runs = end - first;
+    if (part.top) part.top += u64(first) * kTopWords;
     chosen_kernels().sample(part, scratch(scratch_floats(part)));
   });
 }

@@ -101,6 +101,7 @@ struct Draw {
   // null, or [n_runs, vocab]: the logits of the runs whose sequences have options for them, or of all runs
   const float* changed = nullptr;
   bool all_changed = false;
+  i32* top = nullptr;  // null, or [n_runs, kTopWords] as DecodeLayout::out_top: only of runs that ask for it
 };
 void sample(const Draw& job, u32 threads);
 

@@ -68,10 +68,9 @@ inline double fill_likelihoods(float* weights, const T* logits, u32 n, float top
   return all;
 }
 
-template <class T>
-inline float log_probability(float* weights, const T* logits, u32 n, float top, i32 token) {
-  const double all = fill_likelihoods(weights, logits, n, top, 1.0f);
-  return float(double(load_one(logits + token)) - double(top) - __builtin_log(all));
+// The log probability of a logit. log_sum: logarithm of the likelihoods' sum.
+inline float log_probability(float logit, float top, double log_sum) {
+  return float(double(logit) - double(top) - log_sum);
 }
 
 // The logit from which on a token's likelihood is at least min_p.
@@ -284,6 +283,21 @@ inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, 
   return draw_from_likeliest(logits, n, temperature, top_p, floor, top_k < kCandidates ? top_k : kCandidates, u);
 }
 
+// Writes the `asked` likeliest tokens, and their log probabilities. Where fewer can be chosen, 0 and -inf stand for the
+// rest.
+template <class T>
+inline void write_likeliest(i32* out, const T* logits, u32 n, u32 asked, float top, double log_sum) {
+  Candidates c;
+  c.n = 0, c.limit = asked < kTopLogprobsMax ? asked : kTopLogprobsMax;
+  find_candidates(c, logits, n);
+  for (u32 i = 0; i < c.limit; i++) {
+    const bool possible = i < c.n && c.logits[i] > -__builtin_inff();
+    out[i] = possible ? c.tokens[i] : 0;
+    out[kTopLogprobsMax + i] =
+        __builtin_bit_cast(i32, possible ? log_probability(c.logits[i], top, log_sum) : -__builtin_inff());
+  }
+}
+
 // Draws for run `r` from its logits.
 template <class T>
 inline void sample_run(const Draw& job, u32 r, const T* logits, float* scratch) {
@@ -297,10 +311,12 @@ inline void sample_run(const Draw& job, u32 r, const T* logits, float* scratch) 
   job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
   job.tokens[r] = job.last_token[slot] = token;
   const bool finite = load_one(logits + token) < __builtin_inff();  // false of NaN, too
-  job.logprobs[r] = !finite ? __builtin_nanf("")
-                    : u32(params[kParamFlags]) & kParamLogprobs
-                        ? log_probability(scratch, logits, job.vocab, top.logit, token)
-                        : 0.0f;
+  job.logprobs[r] = finite ? 0.0f : __builtin_nanf("");
+  if (!finite || !(u32(params[kParamFlags]) & kParamLogprobs)) return;
+  const double log_sum = __builtin_log(fill_likelihoods(scratch, logits, job.vocab, top.logit, 1.0f));
+  job.logprobs[r] = log_probability(load_one(logits + token), top.logit, log_sum);
+  const u32 asked = u32(params[kParam<&Sampling::top_logprobs>]);
+  if (job.top && asked) write_likeliest(job.top + u64(r) * kTopWords, logits, job.vocab, asked, top.logit, log_sum);
 }
 
 template <class T>

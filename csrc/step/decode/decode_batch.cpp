@@ -19,7 +19,7 @@ void set_words(i32* words, const IdList& list) {
 
 void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, bool masked) {
   constexpr Sampling kDefault;
-  u32 given = flags & kLogprobs ? u32(kParamLogprobs) : 0;
+  u32 given = flags & kLogprobs || sampling.top_logprobs ? u32(kParamLogprobs) : 0;
   given |= masked ? u32(kParamMasked) : flags & kIgnoreEos ? u32(kParamIgnoreEos) : 0;
   const u32 end = each_param([&](const auto& row, u32 word) {
     const auto& value = sampling.*row.member;
@@ -52,7 +52,7 @@ u32 DecodeBatch::plan(u32 most) {
 
 void DecodeBatch::begin(DecodeStep& step) {
   step.n_admitted = step.n_tokens = 0;
-  step.has_targets = false;
+  step.has_targets = step.top = false;
   step.masked.clear();
   step.runs.clear();
   for (u32 i = 0; i < going_.size();) {
@@ -80,6 +80,7 @@ void DecodeBatch::add_row(DecodeStep& step, u32 kv) {
   s.row += scripted;
   s.issued++;
   if (s.masked) step.masked.push_back(run);
+  step.top |= s.top;
   step.runs.push_back({kv, s.generation});
 }
 
@@ -111,7 +112,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   s.given = u32(std::count_if(rows.begin(), rows.end(), [](const ScriptRow& each) { return each.n > 0; }));
   s.tokens = s.given && s.given == rows.size() ? s.given : s.given + sampling.max_tokens;
   s.row = 0;
-  s.masked = masked;
+  s.masked = masked, s.top = sampling.top_logprobs > 0;
   scripts_ += s.given > 0;
   if (s.tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
 
@@ -127,6 +128,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   s.row = 1;
   step.runs.push_back({kv, s.generation});
   if (masked) step.masked.push_back(run);
+  step.top |= s.top;
   step.n_tokens += n;
 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
@@ -142,6 +144,7 @@ void DecodeBatch::seal(DecodeStep& step) {
   step.staging[kHeaderT] = i32(step.layout.max_tokens);
   step.staging[kHeaderS] = i32(step.layout.max_runs);
   step.staging[kHeaderMasks] = step.masked.empty() ? kNoMasks : kMasksAwaited;
+  step.staging[kHeaderTop] = step.top;
   step.staging[kHeaderTargets] = step.has_targets;
 }
 

@@ -24,7 +24,8 @@ struct DecodeStep {
   std::vector<Run> runs;
   std::vector<u32> masked;  // the runs whose tokens a mask allows
   u32 n_tokens = 0, n_admitted = 0;
-  bool has_targets = false;
+  bool top = false;          // some runs want their likeliest tokens
+  bool has_targets = false;  // some runs have targets
 
   DecodeStep(i32* in, const i32* out, u32 max_tokens, u32 max_runs)
       : staging(in), output(out), layout(max_tokens, max_runs) {
@@ -35,11 +36,10 @@ struct DecodeStep {
   u32 runs_left() const { return layout.max_runs - u32(runs.size()); }
 };
 
-// A sequence's newest token.
-struct Token {
-  u32 id;
-  float logprob;
-  Finish finish;
+// A sequence's newest token, and the kTopLogprobsMax entries of its likeliest ones, of which those that it asked for
+// are written.
+struct Token : AnswerToken {
+  Finish finish = Finish::kNot;
 };
 
 // Fills the parameters [kAdmittedWords] of a sequence with `before` tokens of prefix and prompt. flags: those of Slot.
@@ -99,7 +99,7 @@ class DecodeBatch {
     u32 row = 0;         // its script's next one
     u32 planned = 1;     // rows of its script in the next step
     u32 at = kNobody;    // its place in going_
-    bool masked = false;
+    bool masked = false, top = false;
     Script script;
   };
 
@@ -124,7 +124,9 @@ void DecodeBatch::retire(const DecodeStep& step, OnToken token) {
     Sequence& s = sequences_[kv];
     if (s.generation != generation) continue;  // late
     const u32 before = s.made++;
-    Token made{u32(out[at.out_tokens + i]), std::bit_cast<float>(out[at.out_logprobs + i]),
+    const i32* top = out + at.out_top + i * kTopWords;
+    Token made{{u32(out[at.out_tokens + i]), std::bit_cast<float>(out[at.out_logprobs + i]),
+                reinterpret_cast<const u32*>(top), reinterpret_cast<const float*>(top + kTopLogprobsMax)},
                Finish(out[at.out_finish + i])};
     if (s.made == s.tokens && made.finish == Finish::kNot) made.finish = Finish::kLength;  // no row follows
     if (made.finish != Finish::kNot) release(kv);

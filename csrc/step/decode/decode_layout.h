@@ -15,6 +15,7 @@
 namespace fastqps {
 
 inline constexpr u32 kHeaderWords = 16;
+inline constexpr u32 kTopWords = 2 * kTopLogprobsMax;
 inline constexpr i32 kCarryOver = -1;  // a token id: the sequence's newest token, which only the device knows yet
 
 enum HeaderWord : u32 {
@@ -24,7 +25,8 @@ enum HeaderWord : u32 {
   kHeaderT = 3,
   kHeaderS = 4,
   kHeaderMasks = 5,   // MasksState
-  kHeaderTargets = 7  // 1: some of its runs have targets
+  kHeaderTop = 6,     // not 0: some of its runs want their likeliest tokens
+  kHeaderTargets = 7  // not 0: some of its runs have targets
 };
 
 // Of a run whose sequence follows a script (core/script.h): the number of its targets, and their ids. Without targets
@@ -101,6 +103,9 @@ struct DecodeLayout {
   u32 words;
 
   u32 out_tokens, out_logprobs, out_finish;  // [S] each, in the output block
+  // [S][kTopWords]: of each run that asks, its likeliest tokens' ids, and from kTopLogprobsMax on their log
+  // probabilities. Last: a step without such runs is copied without it.
+  u32 out_top;
   u32 out_words;
 
   constexpr DecodeLayout(u32 t, u32 s) : max_tokens(t), max_runs(s) {
@@ -122,6 +127,7 @@ struct DecodeLayout {
     out_tokens = section(s);
     out_logprobs = section(s);
     out_finish = section(s);
+    out_top = section(s * kTopWords);
     out_words = at;
   }
 };

@@ -13,6 +13,7 @@ namespace {
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
   s.max_tokens = std::clamp(s.max_tokens, 1u, std::max(route.max_output_tokens, 1u));
+  s.top_logprobs = std::min(s.top_logprobs, kTopLogprobsMax);
   return s;
 }
 
@@ -160,11 +161,12 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
     script = read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
                          route_->max_output_tokens);
   if (!script) return false;
-  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, checked(slot.sampling, *route_), slot.flags, ticket != 0);
+  const Sampling sampling = checked(slot.sampling, *route_);
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, sampling, slot.flags, ticket != 0, std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
-  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket};
+  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, sampling.max_tokens, sampling.top_logprobs};
   steps_[s].joined.push_back(at);
   return true;
 }
@@ -321,7 +323,7 @@ bool DecodeStepper::scatter(u32 s) {
       not_finite(claimer_.slot(requests_[at].claim));
       return end(at, made + 1);
     }
-    write(requests_[at].claim, made, token);
+    write(requests_[at], made, token);
     if (token.finish == Finish::kNot) return;
     if (!canary) {
       times_.learn_end(made + 1);
@@ -362,11 +364,9 @@ void DecodeStepper::count(const Request& request, u64 finished_ns, u64 now) {
 }
 
 // Token number `made` of a request: into its slot, and the count behind it.
-void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
-  Slot& slot = claimer_.slot(claim);
-  u8* answer = segment_.answer(slot);
-  std::memcpy(answer + made * sizeof(u32), &token.id, sizeof token.id);
-  std::memcpy(answer + (route_->max_output_tokens + made) * sizeof(float), &token.logprob, sizeof token.logprob);
+void DecodeStepper::write(const Request& request, u32 made, const Token& token) {
+  Slot& slot = claimer_.slot(request.claim);
+  TokenAnswer(segment_.answer_room(slot), request.max_tokens, request.top).write(made, token);
   if (token.finish != Finish::kNot) {
     slot.status = 0;
     slot.kind = Answer::kTokens;
@@ -377,7 +377,7 @@ void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
   const bool asked = slot.flags & kProgress;
   // Who did not ask has its first one counted all the same: should this process die, it tells that the request ran.
   if (asked || !made) slot.n_made.store(made + 1, kRelease);  // pairs with the front door's load: the token is readable
-  if (asked) claimer_.progress(claim);
+  if (asked) claimer_.progress(request.claim);
 }
 
 }  // namespace fastqps

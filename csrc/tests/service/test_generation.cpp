@@ -156,7 +156,7 @@ TEST(an_edges_item_may_have_what_the_checkpoint_says) {
   service::ModelRoutes& routes = test.service.routes();
   routes.setup(kGeneratorRoute).checkpoint_sampling = {.no_repeat_ngram_size = 65, .min_tokens = 20};
   service::RefusalWriter refusals{service::TimeLimits{}};
-  service::RequestChecker checker(routes, refusals);
+  service::RequestChecker checker(routes, refusals, ~u64(0));
   const struct {
     Input input;
     u32 ngram;

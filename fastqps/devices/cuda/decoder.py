@@ -17,7 +17,7 @@ from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.memory import check_cache, kv_bytes
 from fastqps.devices.cuda.steps import GraphSteps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.runners.decode_buffers import DecodeBuffers
+from fastqps.runners.decode_buffers import DecodeBuffers, top_rows
 from fastqps.runners.first_steps import Run, first_rows
 
 
@@ -81,6 +81,7 @@ class DecoderLane(GraphLane):
             tokens=output[at.out_tokens :][:runs],
             logprobs=output[at.out_logprobs :][:runs].view(torch.float32),
             finish=output[at.out_finish :][:runs],
+            top=top_rows(output, at),
             admitted=staging[at.admitted :][: runs * ADMITTED_WORDS].view(runs, ADMITTED_WORDS),
             counts=staging[:HEADER_WORDS],
             stamps=self.stamps,

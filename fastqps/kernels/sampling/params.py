@@ -18,6 +18,8 @@ TOP_K = tl.constexpr(_core.PARAM_WORDS["top_k"])
 MIN_P = tl.constexpr(_core.PARAM_WORDS["min_p"])
 MAX_TOKENS = tl.constexpr(_core.PARAM_WORDS["max_tokens"])
 STOP_IDS = tl.constexpr(_core.PARAM_WORDS["stop_token_ids"])
+TOP_LOGPROBS = tl.constexpr(_core.PARAM_WORDS["top_logprobs"])
+TOP_MAX = tl.constexpr(_core.TOP_LOGPROBS_MAX)
 IDS_MAX = tl.constexpr(_core.IDS_MAX)
 CANDIDATES = tl.constexpr(64)  # the likeliest, sorted; top_k is at most as many
 

@@ -146,4 +146,5 @@ class CpuDecodeOps(CpuOps):
             n_eos=len(state.eos_ids),
             changed=address(changed),
             all_changed=len(state.rules.table) > 0,
+            top=address(step.top),
         )

@@ -96,6 +96,7 @@ class CudaDecodeOps(CudaOps):
             logprobs=step.logprobs,
             finish=step.finish,
             last_token=state.last_token,
+            top=step.top,
             stamps=step.stamps,
         )
 
