@@ -132,6 +132,8 @@ void register_decode(py::module_& m) {
       "release_masks", [](u64 state) { step::release_masks(address<i32>(state)); }, "state"_a,
       "The masks of a step are there; state: the address of its header's word HEADER_MASKS.");
   m.attr("HEADER_MASKS") = u32(kHeaderMasks);
+  m.attr("HEADER_TARGETS") = u32(kHeaderTargets);
+  m.attr("TARGET_WORDS") = kTargetWords;
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
@@ -143,6 +145,7 @@ void register_decode(py::module_& m) {
       .def_readonly("starts", &DecodeLayout::starts)
       .def_readonly("made", &DecodeLayout::made)
       .def_readonly("admitted", &DecodeLayout::admitted)
+      .def_readonly("targets", &DecodeLayout::targets)
       .def_readonly("words", &DecodeLayout::words)
       .def_readonly("out_tokens", &DecodeLayout::out_tokens)
       .def_readonly("out_logprobs", &DecodeLayout::out_logprobs)

@@ -86,6 +86,7 @@ void sample(const Draw& job, u32 threads) {
     if (part.changed) part.changed += u64(first) * job.vocab;
     part.tokens += first, part.logprobs += first, part.finish += first, part.n_runs = end - first;
     if (part.top) part.top += u64(first) * kTopWords;
+    part.targets.words += u64(first) * kTargetWords;
     chosen_kernels().sample(part, scratch(scratch_floats(part)));
   });
 }

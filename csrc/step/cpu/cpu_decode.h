@@ -102,6 +102,7 @@ struct Draw {
   const float* changed = nullptr;
   bool all_changed = false;
   i32* top = nullptr;  // null, or [n_runs, kTopWords] as DecodeLayout::out_top: only of runs that ask for it
+  Targets targets = {};
 };
 void sample(const Draw& job, u32 threads);
 

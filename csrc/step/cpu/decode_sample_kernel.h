@@ -298,6 +298,30 @@ inline void write_likeliest(i32* out, const T* logits, u32 n, u32 asked, float t
   }
 }
 
+// The log-probabilities of a run's targets, the first of which stands for its token; of more than one in its row of
+// `top`, too.
+template <class T>
+inline void sample_targets(const Draw& job, u32 r, const T* logits, const i32* targets, float* scratch) {
+  const i32* params = job.params + u64(job.kv_slots[job.starts[r]]) * kAdmittedWords;
+  const Top top = top_logit(logits, job.vocab);
+  const double log_sum = __builtin_log(fill_likelihoods(scratch, logits, job.vocab, top.logit, 1.0f));
+  const auto logprob = [&](i32 token) {
+    const float logit = load_one(logits + token);
+    return logit < __builtin_inff() ? log_probability(logit, top.logit, log_sum) : __builtin_nanf("");
+  };
+  const u32 n = u32(targets[0]), asked = u32(params[kParam<&Sampling::top_logprobs>]);
+  job.finish[r] = i32(Finish::kNot);
+  job.tokens[r] = targets[1];
+  job.logprobs[r] = logprob(targets[1]);
+  if (!job.top) return;
+  i32* out = job.top + u64(r) * kTopWords;
+  if (n == 1 && asked) return write_likeliest(out, logits, job.vocab, asked, top.logit, log_sum);
+  for (u32 i = 0; i < n; i++) {
+    out[i] = targets[1 + i];
+    out[kTopLogprobsMax + i] = __builtin_bit_cast(i32, logprob(targets[1 + i]));
+  }
+}
+
 // Draws for run `r` from its logits.
 template <class T>
 inline void sample_run(const Draw& job, u32 r, const T* logits, float* scratch) {
@@ -324,7 +348,9 @@ inline void sample_runs(const Draw& job, float* scratch) {
   for (u32 r = 0; r < job.n_runs; r++) {
     const i32* params = job.params + u64(job.kv_slots[job.starts[r]]) * kAdmittedWords;
     const u64 at = u64(r) * job.vocab;
-    if (job.changed && (job.all_changed || has_logit_options(params) || is_masked(params)))
+    if (const i32* targets = job.targets.of(r))
+      sample_targets(job, r, (const T*)job.logits + at, targets, scratch);
+    else if (job.changed && (job.all_changed || has_logit_options(params) || is_masked(params)))
       sample_run(job, r, job.changed + at, scratch);
     else
       sample_run(job, r, (const T*)job.logits + at, scratch);

@@ -132,7 +132,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   step.n_tokens += n;
 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
-  fill_params(params, kv, sampling, flags, prefix_len_ + n, masked);
+  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n, masked);
   return kv;
 }
 
