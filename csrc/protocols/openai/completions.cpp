@@ -24,7 +24,20 @@ using Form = CompletionsHead::Form;
 Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.context).form; }
 
 size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
-  return kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
+  size_t room = kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
+  for (const ChoiceView& each : generation.choices) room += kAround + JsonWriter::string_room(each.text.size());
+  return room;
+}
+
+// How likely each text was that the request lets the model choose from: beside OpenAI's fields.
+void write_scores(JsonWriter& out, std::span<const ChoiceView> choices) {
+  out.raw(R"(,"choice_scores":[)");
+  for (const ChoiceView& each : choices) {
+    if (&each != choices.data()) out.raw(",");
+    out.raw(R"({"text":)").string(each.text).raw(R"(,"logprob":)").number(each.logprob);
+    out.raw(R"(,"score":)").number(each.score).raw("}");
+  }
+  out.raw("]");
 }
 
 // What was said: a text, a message, or a part of one.
@@ -53,7 +66,9 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";
-  out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
+  out.raw(R"(,"finish_reason":)").raw(reason);
+  if (!generation.choices.empty()) write_scores(out, generation.choices);
+  out.raw("}");
 }
 
 void write_head(JsonWriter& out, const AnsweredCall& call, bool chunk) {

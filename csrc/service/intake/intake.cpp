@@ -121,6 +121,13 @@ Refusal Intake::attach(const RequestView& view, u32 slot) {
     part_.assign(1, char(options.structure)).append(options.structure_text);
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
   }
+  choices_.reset();
+  if (view.generate.choices.count) {
+    if (Refusal refusal = input_.read_choices(view, tables_.items[slot].route, choices_)) return refusal;
+    const std::vector<u32> words = script_words(choices_->tree.script());
+    part_.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(u32));
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kScript, part_)) return no_room("choices");
+  }
   return {};
 }
 
