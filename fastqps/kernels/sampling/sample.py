@@ -330,8 +330,9 @@ def _sample(
                 )  # fmt: skip
 
         n_targets = targets_of(targets, counts, run)
-        if n_targets > 0:
-            token = tl.load(targets + run * TARGET_WORDS + 1)
+        if targets is not None:
+            if n_targets > 0:
+                token = tl.load(targets + run * TARGET_WORDS + 1)
         flags = tl.load(record + FLAGS)
         stop_at = tl.arange(0, IDS_MAX)
         stopped = tl.max((tl.load(record + STOP_IDS + stop_at) == token).to(tl.int32), axis=0)
@@ -350,12 +351,13 @@ def _sample(
             logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - log_sum
             logprob = logprob.to(tl.float32)
             if top_rows is not None:
+                if targets is not None:
+                    if n_targets > 1:
+                        rank = tl.arange(0, TARGET_COLUMNS)
+                        wanted = tl.load(targets + run * TARGET_WORDS + 1 + rank, mask=rank < n_targets, other=0)
+                        _store_targets(top_rows + run * 2 * TOP_MAX, logits, wanted, rank < n_targets, top, log_sum)
                 asked = tl.minimum(tl.load(record + TOP_LOGPROBS), TOP_MAX)
-                if n_targets > 1:
-                    rank = tl.arange(0, TARGET_COLUMNS)
-                    wanted = tl.load(targets + run * TARGET_WORDS + 1 + rank, mask=rank < n_targets, other=0)
-                    _store_targets(top_rows + run * 2 * TOP_MAX, logits, wanted, rank < n_targets, top, log_sum)
-                elif asked > 0:
+                if (asked > 0) & (n_targets <= 1):
                     tl.debug_barrier()  # a draw has read the same scratch
                     rows = scratch + run * 2 * CANDIDATES
                     both = _likeliest(logits, largest, rows, asked, VOCAB, N_CHUNKS, CHUNK, COLUMNS)
