@@ -222,4 +222,5 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     outputs = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
+    outputs |= {"top": meta(_RUNS, 40, dtype=torch.int32)}
     yield Case(f"{at} sample", partial(draw, **outputs))

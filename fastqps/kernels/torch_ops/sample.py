@@ -51,7 +51,8 @@ def sampled(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """One token for each row of ``logits`` [S, vocabulary], its log-probability and whether it ends its sequence.
 
-    And its likeliest tokens, int32 [S, 40], as csrc/step/decode/decode_layout.h has them (``out_top``). ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode/decode_layout.h; ``made``: int32 [S], tokens made before.
+    And its likeliest tokens, int32 [S, 40], ``out_top`` of csrc/step/decode/decode_layout.h. ``params``: int32
+    [S, ADMITTED_WORDS] of the same; ``made``: int32 [S], tokens made before.
     """
     logits = logits.float()
     comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
@@ -151,7 +152,7 @@ def _top(
     log_sum: torch.Tensor,
     params: torch.Tensor,
 ) -> torch.Tensor:
-    """int32 [S, 40]: ids of the ``top_logprobs`` likeliest tokens, and their log-probabilities; 0 and -inf elsewhere."""
+    """int32 [S, 40]: ids of the ``top_logprobs`` likeliest tokens, and their log-probabilities; else 0 and -inf."""
     values, ids, there = (each[:, : _core.TOP_LOGPROBS_MAX] for each in likeliest)
     asked = torch.arange(values.shape[1], device=values.device) < params[:, _TOP_LOGPROBS, None]
     possible = there & asked & (values > -torch.inf)
