@@ -56,8 +56,8 @@ class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
     ``tokens``, ``logprobs``, ``finish`` and ``top`` are written: ``finish`` is 0 where the sequence goes on, 1 after a
-    stop token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says how
-    much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
+    stop token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says
+    how much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
     """
 
     token_ids: torch.Tensor  # int32 [T]; -1: the token that the row's cache slot has made last

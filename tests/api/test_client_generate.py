@@ -226,8 +226,8 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
         (
             ["a", "--json", "--top-logprobs=2"],
             '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "logprobs": [-0.5, -1.0, -2.0], '
-            '"top_logprobs": [[{"id": 7, "logprob": -0.5}], [{"id": 8, "logprob": -0.5}], [{"id": 9, "logprob": -0.5}]], '
-            '"input_tokens": 5, "output_tokens": 3}\n',
+            '"top_logprobs": [[{"id": 7, "logprob": -0.5}], [{"id": 8, "logprob": -0.5}], '
+            '[{"id": 9, "logprob": -0.5}]], "input_tokens": 5, "output_tokens": 3}\n',
         ),
         (["--stream", "a", "b"], "Grüße\nGrüße\n"),
         (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, sequence_params
+from fastqps._core import ADMITTED_WORDS, TOP_LOGPROBS_MAX, sequence_params
 from fastqps.kernels.checks.inputs import Case, Random
 
 LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
@@ -89,8 +89,6 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
         "last_token": random.below(vocab, slots),
     }
     new |= {name: random.ints([-1], size) for name in ("tokens", "finish")}
-    new["top"] = (
-        None if a["top"] is None else torch.zeros(size, 2 * TOP_LOGPROBS_MAX, dtype=torch.int32, device=random.device)
-    )
-    mutated = ("tokens", "logprobs", "finish", "last_token")
-    return Case(a | new, mutated, dict.fromkeys(mutated[:3], n))
+    new["top"] = random.ints([0], size * 2 * TOP_LOGPROBS_MAX).reshape(size, -1)
+    mutated = ("tokens", "logprobs", "finish", "top", "last_token")
+    return Case(a | new, mutated, dict.fromkeys(mutated[:4], n), {"top": TOP_LOGPROBS_MAX})

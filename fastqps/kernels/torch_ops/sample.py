@@ -42,7 +42,7 @@ def sample(
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
         chosen = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
         for to, new in zip(outputs, chosen, strict=False):
-            to[c] = torch.where(live[c] if new.ndim == 1 else live[c, None], new, to[c])
+            to[c] = torch.where(live[c] if new.ndim == 1 else live[c, None] & _asked(params[slot[c]]), new, to[c])
     last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
 
 
@@ -71,7 +71,7 @@ def sampled(
     tokens = torch.where((temperature > 0)[:, 0], drawn, best)
     log_sum = _likelihoods(logits, top, torch.ones_like(top)).sum(1, keepdim=True).log()
     logprobs = _logprobs(logits, top, log_sum, tokens, flags)
-    return tokens, logprobs, _finish(params, made, eos_ids, tokens), _top(likeliest, top, log_sum, params)
+    return tokens, logprobs, _finish(params, made, eos_ids, tokens), _top(likeliest, top, log_sum)
 
 
 def uniform(seed_low: torch.Tensor, seed_high: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -146,16 +146,18 @@ def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
     return values, sorted_ids, ~values.isnan()
 
 
+def _asked(params: torch.Tensor) -> torch.Tensor:
+    """bool [S, 40]: the places of ``top`` that are written."""
+    place = torch.arange(_core.TOP_LOGPROBS_MAX, device=params.device)
+    return (place < params[:, _TOP_LOGPROBS, None]).repeat(1, 2)
+
+
 def _top(
-    likeliest: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    top: torch.Tensor,
-    log_sum: torch.Tensor,
-    params: torch.Tensor,
+    likeliest: tuple[torch.Tensor, torch.Tensor, torch.Tensor], top: torch.Tensor, log_sum: torch.Tensor
 ) -> torch.Tensor:
-    """int32 [S, 40]: ids of the ``top_logprobs`` likeliest tokens, and their log-probabilities; else 0 and -inf."""
+    """int32 [S, 40]: ids of the likeliest tokens, and their log-probabilities; where fewer can be chosen 0 and -inf."""
     values, ids, there = (each[:, : _core.TOP_LOGPROBS_MAX] for each in likeliest)
-    asked = torch.arange(values.shape[1], device=values.device) < params[:, _TOP_LOGPROBS, None]
-    possible = there & asked & (values > -torch.inf)
+    possible = there & (values > -torch.inf)
     logprobs = torch.where(possible, values.double() - top.double() - log_sum, -torch.inf).float()
     missing = (0, _core.TOP_LOGPROBS_MAX - values.shape[1])
     some_ids = torch.nn.functional.pad(torch.where(possible, ids, 0).int(), missing)
