@@ -59,13 +59,11 @@ def _show_logprobs(found: Generation | Chunk, shown: dict[str, Any]) -> None:
     if found.logprobs is not None:
         shown["logprobs"] = _floats(found.logprobs)
     if found.top_logprobs is not None:
-        shown["top_logprobs"] = [
-            [
-                {"id": id, "logprob": logprob}
-                for (id, _), logprob in zip(each, _floats([p for _, p in each]), strict=True)
-            ]
-            for each in found.top_logprobs
-        ]
+        shown["top_logprobs"] = [[_likely(*likely) for likely in each] for each in found.top_logprobs]
+
+
+def _likely(id: int, logprob: float) -> dict[str, Any]:
+    return {"id": id, "logprob": _floats([logprob])[0]}
 
 
 def chunk_json(found: Chunk) -> dict[str, Any]:

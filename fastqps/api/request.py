@@ -109,8 +109,8 @@ class GenerateOptions(TypedDict, total=False):
     ]
     top_logprobs: Annotated[
         int,
-        "Say the log probabilities of so many likeliest tokens in the place of each token, at most 20, and those of the "
-        "tokens themselves. Default: 0.",
+        "Say the log probabilities of so many likeliest tokens in the place of each token, at most 20, and those of "
+        "the tokens themselves. Default: 0.",
     ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."

@@ -63,9 +63,9 @@ class Targets:
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
-    ``tokens``, ``logprobs``, ``finish`` and ``top`` are written: ``finish`` is 0 where the sequence goes on, 1 after a stop
-    token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says how
-    much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
+    ``tokens``, ``logprobs``, ``finish`` and ``top`` are written: ``finish`` is 0 where the sequence goes on, 1 after a
+    stop token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says
+    how much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
     """
 
     token_ids: torch.Tensor  # int32 [T]; -1: the token that the row's cache slot has made last
@@ -82,8 +82,7 @@ class DecodeStep:
     counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
     masks: TokenMasks | None = None  # None: no run is masked
     targets: Targets | None = None  # None: no run has any
-    # int32 [S, 40], of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities, float32. None:
-    # no run asks.
+    # int32 [S, 40], of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities, float32
     top: torch.Tensor | None = None
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 

@@ -58,7 +58,8 @@ class DecodeBuffers:
     tokens    [S]                 sampled from run i's last row
     logprobs  [S] float32         of that token, where its sequence asked for it; NaN: its logit is NaN or infinite
     finish    [S]                 0 goes on, 1 stop token, 2 length
-    top       [S, 40]             of runs that ask: ids of the likeliest tokens, from 20 on their log-probabilities, float32
+    top       [S, 40]             of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities,
+                                  float32
     stamps    [2] int64           when the device started and ended the step, ns of CLOCK_MONOTONIC
     ========= =================== ====================================================================================
 

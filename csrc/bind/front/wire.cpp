@@ -124,8 +124,8 @@ struct Response {
   ResponseView view;
   std::string text;
   std::string raw;
-  std::vector<float> floats;
-  std::vector<u32> ids;
+  std::vector<float> floats, top_floats;
+  std::vector<u32> ids, top_ids;
   std::deque<std::string> names;
   std::vector<LabelView> labels;
   std::vector<EntityView> entities;
@@ -189,9 +189,11 @@ struct Response {
   }
   void read_generation(const py::handle& in) {
     i32 reason;
-    std::tie(text, ids, reason, floats) = in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>>>();
+    std::tie(text, ids, reason, floats, top_ids, top_floats) =
+        in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>,
+                           std::vector<float>>>();
     view.output = Output::kGeneration;
-    view.generation = {text, ids, floats, FinishReason(reason)};
+    view.generation = {text, ids, floats, FinishReason(reason), {top_ids, top_floats}};
   }
 };
 

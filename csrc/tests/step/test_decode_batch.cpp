@@ -52,8 +52,31 @@ TEST(sections_lie_on_lines_and_apart) {
         end = begin + words;
       }
       CHECK(end <= at.words);
-      CHECK(at.out_logprobs >= s && at.out_finish >= at.out_logprobs + s && at.out_words >= at.out_finish + s);
+      CHECK(at.out_logprobs >= s && at.out_finish >= at.out_logprobs + s && at.out_top >= at.out_finish + s);
+      CHECK(at.out_words >= at.out_top + s * kTopWords);
     }
+}
+
+// The step says whether the output block's last section is needed.
+TEST(a_step_knows_whether_a_run_wants_likeliest_tokens) {
+  DecodeBatch batch(4, 0);
+  Memory m(16, 4);
+  const u32 ids[] = {5};
+  const auto wants = [&] { return batch.seal(m.step), m.step.staging[kHeaderTop]; };
+  Sampling sampling = greedy(2);
+  batch.begin(m.step);
+  batch.admit(m.step, ids, 1, sampling, 0);
+  CHECK_EQ(wants(), 0);
+  sampling.top_logprobs = 3;
+  batch.begin(m.step);
+  batch.admit(m.step, ids, 1, sampling, 0);
+  CHECK_EQ(wants(), 1);
+  CHECK(u32(m.step.staging[m.step.layout.admitted + kParamFlags]) & kParamLogprobs);
+  batch.begin(m.step);
+  CHECK_EQ(wants(), 1);  // its second token
+  batch.begin(m.step);
+  batch.admit(m.step, ids, 1, greedy(1), 0);
+  CHECK_EQ(wants(), 0);
 }
 
 TEST(a_step_holds_decode_rows_and_whole_prompts) {

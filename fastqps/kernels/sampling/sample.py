@@ -388,11 +388,11 @@ def sample(
     """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest.
 
     logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, words],
-    the records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where
-    not asked for, NaN where the token's logit is NaN or infinite; finish int32 [S]: 0 goes on, 1 stop token, 2 length;
-    last_token int32 by slot; with ``top`` int32 [S, 40] the likeliest tokens of runs that ask, ``out_top`` of that
-    layout; with ``targets`` int32 [S, 21] and the header ``counts`` the log-probabilities of a script's tokens,
-    of which the first stands for the run's; with ``stamps`` int64 [2] the device's clock to the second.
+    the records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0
+    where not asked for, NaN where the token's logit is NaN or infinite; finish int32 [S]: 0 goes on, 1 stop token, 2
+    length; last_token int32 by slot; with ``top`` int32 [S, 40] the likeliest tokens of runs that ask, ``out_top`` of
+    that layout; with ``targets`` int32 [S, 21] and the header ``counts`` the log-probabilities of a script's tokens, of
+    which the first stands for the run's; with ``stamps`` int64 [2] the device's clock to the second.
     """
     runs, vocab = logits.shape
     shape, n_eos = sample_shape(vocab), len(eos_ids)

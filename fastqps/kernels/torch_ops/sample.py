@@ -46,7 +46,8 @@ def sample(
         if targets is not None:
             chosen = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen)
         for to, new in zip(outputs, chosen, strict=False):
-            to[c] = torch.where(live[c] if new.ndim == 1 else live[c, None], new, to[c])
+            where = live[c] if new.ndim == 1 else live[c, None] & (_asked(params[slot[c]]) | given[run[c], None])
+            to[c] = torch.where(where, new, to[c])
     slot = torch.where(given[run], len(last_token) - 1, slot)  # a script's tokens are not the sequence's own
     last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
 
@@ -77,7 +78,8 @@ def sampled(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """One token for each row of ``logits`` [S, vocabulary], its log-probability and whether it ends its sequence.
 
-    And its likeliest tokens, int32 [S, 40], as csrc/step/decode/decode_layout.h has them (``out_top``). ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode/decode_layout.h; ``made``: int32 [S], tokens made before.
+    And its likeliest tokens, int32 [S, 40], ``out_top`` of csrc/step/decode/decode_layout.h. ``params``: int32
+    [S, ADMITTED_WORDS] of the same; ``made``: int32 [S], tokens made before.
     """
     logits = logits.float()
     comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
@@ -96,7 +98,7 @@ def sampled(
     tokens = torch.where((temperature > 0)[:, 0], drawn, best)
     log_sum = _likelihoods(logits, top, torch.ones_like(top)).sum(1, keepdim=True).log()
     logprobs = _logprobs(logits, top, log_sum, tokens, flags)
-    return tokens, logprobs, _finish(params, made, eos_ids, tokens), _top(likeliest, top, log_sum, params)
+    return tokens, logprobs, _finish(params, made, eos_ids, tokens), _top(likeliest, top, log_sum)
 
 
 def uniform(seed_low: torch.Tensor, seed_high: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -171,16 +173,18 @@ def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
     return values, sorted_ids, ~values.isnan()
 
 
+def _asked(params: torch.Tensor) -> torch.Tensor:
+    """bool [S, 40]: the places of ``top`` that are written."""
+    place = torch.arange(_core.TOP_LOGPROBS_MAX, device=params.device)
+    return (place < params[:, _TOP_LOGPROBS, None]).repeat(1, 2)
+
+
 def _top(
-    likeliest: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    top: torch.Tensor,
-    log_sum: torch.Tensor,
-    params: torch.Tensor,
+    likeliest: tuple[torch.Tensor, torch.Tensor, torch.Tensor], top: torch.Tensor, log_sum: torch.Tensor
 ) -> torch.Tensor:
-    """int32 [S, 40]: ids of the ``top_logprobs`` likeliest tokens, and their log-probabilities; 0 and -inf elsewhere."""
+    """int32 [S, 40]: ids of the likeliest tokens, and their log-probabilities; where fewer can be chosen 0 and -inf."""
     values, ids, there = (each[:, : _core.TOP_LOGPROBS_MAX] for each in likeliest)
-    asked = torch.arange(values.shape[1], device=values.device) < params[:, _TOP_LOGPROBS, None]
-    possible = there & asked & (values > -torch.inf)
+    possible = there & (values > -torch.inf)
     logprobs = torch.where(possible, values.double() - top.double() - log_sum, -torch.inf).float()
     missing = (0, _core.TOP_LOGPROBS_MAX - values.shape[1])
     some_ids = torch.nn.functional.pad(torch.where(possible, ids, 0).int(), missing)

@@ -252,7 +252,8 @@ def count_decoder(config: DecoderConfig, rows: int, runs: int, quantization: str
             )
         per_run = (_ints(runs), _ints(runs), torch.empty(runs, device=GPU), _ints(runs))
         per_row = [_ints(rows) for _ in range(3)]
-        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, _ints(runs, ADMITTED_WORDS), _ints(16), _stamps())
+        admitted, top = _ints(runs, ADMITTED_WORDS), _ints(runs, 40)
+        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, admitted, _ints(16), stamps=_stamps(), top=top)
         with recorded() as launches:
             model(step, state)
     return launches

@@ -99,6 +99,7 @@ def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
             ])  # fmt: skip
         options["ignore_eos"] = chance.random() < 0.3
         options["logprobs"] = chance.random() < 0.3
+        options["top_logprobs"] = chance.choice([0, 0, 0, 1, 7, 20])
         found.append(Asked(prompt, options))
     return found
 
@@ -123,9 +124,20 @@ class Alone:
         assert found is not None
         assert found.token_ids == list(expected.token_ids), (asked, found, expected)
         assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason), (asked, found, expected)
-        assert (found.logprobs is not None) == bool(asked.options.get("logprobs")), found
+        top = asked.options.get("top_logprobs")
+        assert (found.logprobs is not None) == bool(asked.options.get("logprobs") or top), found
+        assert (found.top_logprobs is not None) == bool(top), found
         if found.logprobs:
             np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-4)
+        if found.top_logprobs:
+            assert [[id for id, _ in each] for each in found.top_logprobs] == [
+                [id for id, _ in each] for each in expected.top_logprobs
+            ], (asked, found, expected)
+            np.testing.assert_allclose(
+                [p for each in found.top_logprobs for _, p in each],
+                [p for each in expected.top_logprobs for _, p in each],
+                atol=1e-4,
+            )
         if usage:
             assert found.usage and found.usage.output_tokens == len(found.token_ids)
 
