@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -152,3 +153,23 @@ def test_wrong_choices_are_refused(client: fastqps.Client, post: Poster) -> None
     status, refused = post("/v1/completions", {"prompt": "a", "guided_choice": ["a", 1]})
     assert status == 400 and "guided_choice" in str(refused)
     assert client.generate("The", choices=["a"]).text == "a"
+
+
+def test_the_engine_answers_as_the_server(client: fastqps.Client, checkpoint: Path) -> None:
+    engine = fastqps.Engine(str(checkpoint), dtype="float32", max_output_tokens=128)
+    choices = ["cat", "cats", "The dog sat", "on the mat", "a", *(f"the {i}" for i in range(24))]
+    prompts = ["The", "The cat sat on", "a dog"]
+    asked: dict[str, Any] = {"choices": choices, "temperature": 0.7, "seed": 3, "logprobs": True}
+    for prompt, made in zip(prompts, engine.generate(prompts, **asked), strict=True):
+        (chunk,) = engine.generate_stream(prompt, **asked)
+        assert (chunk.text, chunk.choices) == (made.text, made.choices)
+        answer = client.generate(prompt, **asked)
+        assert (made.text, made.token_ids, made.usage) == (answer.text, answer.token_ids, answer.usage)
+        assert made.logprobs == answer.logprobs and made.choices is not None and answer.choices is not None
+        for mine, its in zip(made.choices, answer.choices, strict=True):
+            assert (mine.logprob, mine.score) == pytest.approx((its.logprob, its.score), rel=1e-6)
+    for wrong in (["a", "a"], ["q" * 250], [f"{i}" for i in range(65)]):
+        with pytest.raises(ValueError, match="choices"):
+            engine.generate(prompts, choices=wrong)
+    with pytest.raises(ValueError, match="beside a structure"):
+        engine.generate(prompts, choices=["a"], regex="a")
