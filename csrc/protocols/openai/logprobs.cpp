@@ -1,5 +1,6 @@
 #include "protocols/openai/logprobs.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "contract/utf8.h"
