@@ -13,7 +13,7 @@ import torch
 import transformers as tr
 
 import fastqps
-from fastqps.api.prediction import Generation
+from fastqps.api.prediction import Chunk, Generation
 from fastqps.api.request import GenerateOptions
 
 CONTEXT = 4096
@@ -140,6 +140,17 @@ class Alone:
             )
         if usage:
             assert found.usage and found.usage.output_tokens == len(found.token_ids)
+
+
+def joined(chunks: list[Chunk]) -> Generation:
+    """What a stream's chunks are together; all but the last say that more will come."""
+    assert all(chunk.finish_reason is None and chunk.usage is None for chunk in chunks[:-1])
+    last = chunks[-1]
+    assert last.finish_reason and last.usage
+    ids = [token for chunk in chunks for token in chunk.token_ids]
+    logprobs = [value for chunk in chunks for value in chunk.logprobs or []] or None
+    top = [likeliest for chunk in chunks for likeliest in chunk.top_logprobs or []] or None
+    return Generation("".join(c.text for c in chunks), ids, last.finish_reason, logprobs, last.usage, top)
 
 
 def random_sampling(rng: random.Random, vocab: int) -> GenerateOptions:
