@@ -118,6 +118,21 @@ def test_open_webui_lists_models(chats: Api) -> None:
     assert [(model["id"], model["owned_by"]) for model in found["data"]] == [("chat", "fastqps")]
 
 
+def test_kserves_prefix(chats: Api) -> None:
+    """KServe's guide "Integrating KServe LLM Deployments with LLM SDKs" gives openai, LangChain and LlamaIndex the base
+    URL SERVICE/openai/v1."""
+    body = {"model": "chat", "messages": [USER], "temperature": 0, "max_tokens": 20}
+    prompt = {"model": "chat", "prompt": "She", "temperature": 0, "max_tokens": 20}
+    for path, asked in (("/v1/chat/completions", body), ("/v1/completions", prompt)):
+        (status, there), (_, here) = (chats.post(root + path, asked) for root in ("/openai", ""))
+        assert status == 200 and there["choices"] == here["choices"]
+    for path in ("/v1/models", "/v1/models/chat"):
+        assert len({chats.post.send("GET", root + path, b"")[1] for root in ("/openai", "")}) == 1
+    for path in ("/v1/embeddings", "/v1/rerank"):  # other models'
+        (status, there), (_, here) = (chats.post(root + path, {"input": "a"}) for root in ("/openai", ""))
+        assert status == 400 and there == here
+
+
 def test_open_webuis_own_tools_are_refused(chats: Api) -> None:
     """It sends them with each chat, unless a setting of its that docs/works-with.md names."""
     tool = {"type": "function", "function": {"name": "get_current_timestamp", "parameters": {"type": "object"}}}
