@@ -13,6 +13,7 @@ namespace {
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
   s.max_tokens = std::clamp(s.max_tokens, 1u, std::max(route.max_output_tokens, 1u));
+  s.top_logprobs = std::min(s.top_logprobs, kTopLogprobsMax);
   return s;
 }
 
@@ -64,9 +65,13 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  const u32 free = limits_.tokens - batch.going(), rows = free - std::min(free, compiled_rows());
-  const u32 most = lane < lanes_.open() ? items_now() : 0;
-  BatchLimits room{.items = most - std::min(most, batch.running() + u32(waiting_.size())),
+  // Scripts get half of the runs that are left: a sequence that joins needs one, too.
+  const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
+  const Compiled compiled = compiled_room();
+  const u32 left = limits_.tokens - runs, rows = left - std::min(left, compiled.rows);
+  const u32 places = step.rows.layout.max_runs - runs, most = lane < lanes_.open() ? items_now() : 0;
+  BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
+                                     places - std::min(places, compiled.items)),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -99,12 +104,20 @@ u32 DecodeStepper::prompt_rows(u32 lane) const {
   return prompt_rows_.limit(u32(std::min<u64>(wanted, items_now())));
 }
 
-// Of the prompts that join as soon as they can: what is claimed beside them has its rows behind theirs.
-u32 DecodeStepper::compiled_rows() const {
-  u64 rows = 0;
+// What joins as soon as it can has its places in front of what is claimed beside it.
+DecodeStepper::Compiled DecodeStepper::compiled_room() const {
+  u64 items = 0, rows = 0;
   for (const Waiting& each : waiting_)
-    if (each.stage == Waiting::Stage::kCompiled) rows += prompt_of(each.claim);
-  return u32(std::min<u64>(rows, limits_.tokens));
+    if (each.stage == Waiting::Stage::kCompiled) items++, rows += prompt_of(each.claim);
+  return {u32(items), u32(std::min<u64>(rows, limits_.tokens))};
+}
+
+// Empty: what stands there is none.
+std::optional<Script> DecodeStepper::script_of(const Claim& claim) const {
+  const std::string_view bytes = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kScript);
+  if (bytes.empty()) return Script();
+  return read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
+                     route_->max_output_tokens);
 }
 
 bool DecodeStepper::in_vocabulary(const Claim& claim) const {
@@ -164,12 +177,15 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   const u32 lane = progress_[s].lane;
   const Slot& slot = claimer_.slot(claim);
   const u32* ids = segment_.ids(claimer_.slot(claim));
-  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), checked(slot.sampling, *route_),
-                                      slot.flags, ticket != 0);
+  std::optional<Script> script = script_of(claim);
+  if (!script) return false;
+  const Sampling sampling = checked(slot.sampling, *route_);
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), sampling, slot.flags, ticket != 0,
+                                      std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
-  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket};
+  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, sampling.max_tokens, sampling.top_logprobs};
   steps_[s].joined.push_back(at);
   return true;
 }
@@ -178,7 +194,7 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
 void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
     const std::string_view structure = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure);
-    if (structure.empty() || !in_vocabulary(claim)) return false;
+    if (structure.empty() || !in_vocabulary(claim) || !script_of(claim)) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
@@ -327,7 +343,7 @@ bool DecodeStepper::scatter(u32 s) {
       not_finite(claimer_.slot(requests_[at].claim));
       return end(at, made + 1);
     }
-    write(requests_[at].claim, made, token);
+    write(requests_[at], made, token);
     if (token.finish == Finish::kNot) return;
     if (!canary) {
       times_.learn_end(made + 1);
@@ -368,11 +384,9 @@ void DecodeStepper::count(const Request& request, u64 finished_ns, u64 now) {
 }
 
 // Token number `made` of a request: into its slot, and the count behind it.
-void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
-  Slot& slot = claimer_.slot(claim);
-  u8* answer = segment_.answer(slot);
-  std::memcpy(answer + made * sizeof(u32), &token.id, sizeof token.id);
-  std::memcpy(answer + (route_->max_output_tokens + made) * sizeof(float), &token.logprob, sizeof token.logprob);
+void DecodeStepper::write(const Request& request, u32 made, const Token& token) {
+  Slot& slot = claimer_.slot(request.claim);
+  TokenAnswer(segment_.answer_room(slot), request.max_tokens, request.top).write(made, token);
   if (token.finish != Finish::kNot) {
     slot.status = 0;
     slot.kind = Answer::kTokens;
@@ -383,7 +397,7 @@ void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
   const bool asked = slot.flags & kProgress;
   // Who did not ask has its first one counted all the same: should this process die, it tells that the request ran.
   if (asked || !made) slot.n_made.store(made + 1, kRelease);  // pairs with the front door's load: the token is readable
-  if (asked) claimer_.progress(claim);
+  if (asked) claimer_.progress(request.claim);
 }
 
 }  // namespace fastqps

@@ -2,6 +2,7 @@
 // leave at their own last token.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -127,8 +128,9 @@ class DecodeStepper final : public Stepper {
   struct Request {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;
-    u32 made;        // tokens, once it has ended
-    u64 ticket = 0;  // of one with a structure
+    u32 made;                     // tokens, once it has ended
+    u64 ticket = 0;               // of one with a structure
+    u32 max_tokens = 0, top = 0;  // of its answer
   };
   // A claimed request with a structure, until it joins a step.
   struct Waiting {
@@ -147,7 +149,12 @@ class DecodeStepper final : public Stepper {
   bool quiet(u32 lane) const { return !clock_.in_flight(lane) && !batches_[lane].running(); }
   u32 running() const;
   u32 prompt_rows(u32 lane) const;
-  u32 compiled_rows() const;
+  // Of the requests whose structure is compiled.
+  struct Compiled {
+    u32 items, rows;
+  };
+  Compiled compiled_room() const;
+  std::optional<Script> script_of(const Claim& claim) const;
   u32 prompt_of(const Claim& claim) const { return std::clamp(claim.n_tokens, 1u, route_->max_input_tokens); }
   bool in_vocabulary(const Claim& claim) const;
   bool launch_requests(u32 s) override;
@@ -164,7 +171,7 @@ class DecodeStepper final : public Stepper {
   void end(u32 place, u32 made);
   [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);
-  void write(const Claim& claim, u32 made, Token token);
+  void write(const Request& request, u32 made, const Token& token);
   static void stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now);
 
   DecodeTimes times_;
