@@ -142,14 +142,14 @@ Refusal SlotInput::settle_chat(std::vector<u32>& ids, u32 n_total, Item& item) {
   return check_ids("chat.messages", ids.data(), u32(ids.size()), route);
 }
 
-Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<Choices>& out) {
+Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<ChoiceTexts>& out) {
   constexpr const char* kField = "generate.choices";
   const RouteSetup& setup = tables_.routes.setup(r);
   const Route& route = tables_.routes[r];
   if (setup.external_tokenizer || !setup.tokenizer || !setup.tokenizer->encodes_fixed())
     return tables_.refusals.refuse_field(kField, "the tokenizer of '%s' is not native here, so choices have no tokens",
                                          tables_.routes.name(r));
-  std::string_view texts[kChoicesMax];
+  std::string_view texts[kChoiceTextsMax];
   texts_of(view, &GenerateOptions::choices, texts);
   const u32 n = view.generate.choices.count;
   std::vector<std::vector<u32>> ids(n);
@@ -169,8 +169,8 @@ Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<
   if (const u64 most = std::min<u64>(route.max_output_tokens, room); tree.rows() > most)
     return tables_.refusals.refuse_field(kField, "the texts differ in %u places, at most %llu", tree.rows(),
                                          (unsigned long long)most);
-  out = std::make_unique<Choices>(
-      Choices{{texts, texts + n}, std::move(tree), view.generate.logprobs || view.generate.top_logprobs});
+  out = std::make_unique<ChoiceTexts>(
+      ChoiceTexts{{texts, texts + n}, std::move(tree), view.generate.logprobs || view.generate.top_logprobs});
   return {};
 }
 
