@@ -85,15 +85,11 @@ Refusal SlotInput::fill_chat(const RequestView& view, u32 r, u32 slot, Item& ite
   size_t bytes = view.chat.variables.size();
   for (const ChatMessage& message : messages_) bytes += message.content.size();
   if (Refusal refusal = bound_text(bytes, item)) return refusal;
-  using Outcome = text::ChatTemplate::Outcome;
-  std::string_view why;
   const text::Conversation chat{messages_, view.chat.mode, view.chat.variables};
-  const Outcome outcome = setup.chat ? setup.chat->render(chat, rendered_, &why) : Outcome::kNotInTable;
-  if (outcome == Outcome::kRefused)
-    return tables_.refusals.refuse_field("chat.messages", "the template refuses it: %.*s", int(why.size()), why.data());
+  const bool in_table = setup.chat && setup.chat->render(chat, rendered_);
   const u32 most = tables_.routes.tokens_max(r, item.role) + u32(setup.card.prefix_ids.size());
   TokenizeJob job = chat_job(slot, item, most);
-  if (outcome == Outcome::kNotInTable || setup.external_tokenizer) {
+  if (!in_table || setup.external_tokenizer) {
     job.chat.emplace(ChatJob{{}, view.chat.mode, std::string(view.chat.variables)});
     for (const auto& [role, content] : messages_) job.chat->messages.emplace_back(kChatRoles[u8(role)], content);
     return hand_over(std::move(job), bytes, item);
