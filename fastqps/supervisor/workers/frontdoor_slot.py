@@ -8,7 +8,7 @@ from typing import Any
 from fastqps._core import PRODUCTS_LEVEL, DoorState
 from fastqps.config.settings import SETTINGS
 from fastqps.config.tenants import tenant_header, tenant_weights
-from fastqps.devices.dtypes import resolve_dtype
+from fastqps.devices.names import resolve_dtype
 from fastqps.process.children import DoorSettings
 from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
