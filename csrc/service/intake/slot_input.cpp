@@ -26,7 +26,7 @@ const char* field_of(const Item& item) { return item.chat ? "chat.messages" : it
 
 Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const Route& route = tables_.routes[r];
-  if (view.input == Input::kStep) return fill_step(view, route, slot);
+  if (view.input == Input::kStep) return fill_step(view, r, slot);
   item.truncate = tables_.routes.cuts(view.truncation);
   if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
@@ -183,8 +183,19 @@ void SlotInput::finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens) 
   Slot& s = tables_.slots.slot(slot);
   const std::vector<InputRole>& roles = tables_.routes.setup(item.route).card.roles;
   const u32 n = roles.empty() ? n_tokens : apply_role(roles[item.role], tables_.memory.segment.ids(s), n_tokens);
-  s.first_len = first_len + n - n_tokens;  // what is added stands behind a single text
+  set_tokens(slot, item.route, first_len + n - n_tokens, n);  // what is added stands behind a single text
+}
+
+// Says how many ids are in the slot, and how many of them its device need not compute: those that are the model's
+// opening. The last one is always computed, because the answer is its row.
+void SlotInput::set_tokens(u32 slot, u32 r, u32 first_len, u32 n) {
+  Slot& s = tables_.slots.slot(slot);
+  const std::vector<u32>& opening = tables_.routes.setup(r).card.opening_ids;
+  const auto most = opening.begin() + i64(std::min<size_t>(opening.size(), n - 1));
+  const auto end = std::mismatch(opening.begin(), most, tables_.memory.segment.ids(s)).first;
+  s.first_len = first_len;
   s.n_tokens.store(n, kRelaxed);
+  s.opening.store(u32(end - opening.begin()), kRelaxed);
 }
 
 Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
@@ -329,13 +340,13 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
 }
 
 // What an edge has made of a text is used as it is: prompt, role and marks are in it.
-Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 slot) {
+Refusal SlotInput::fill_step(const RequestView& view, u32 r, u32 slot) {
+  const Route& route = tables_.routes[r];
   const u32 n = view.token_count;
   if (!n) return tables_.refusals.refuse_field("ids", "0 ids, at least 1");
   if (n > route.max_input_tokens)
     return tables_.refusals.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
-  Slot& s = tables_.slots.slot(slot);
-  u32* ids = tables_.memory.segment.ids(s);
+  u32* ids = tables_.memory.segment.ids(tables_.slots.slot(slot));
   const u32 mark = traits(route.task).by_token ? kNoOwnAnswer : 0;
   u32 largest = 0;
   for (u32 i = 0; i < n; i++) {
@@ -344,8 +355,7 @@ Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 sl
   }
   if (largest >= route.vocab_size)
     return tables_.refusals.refuse_field("ids", "id %u, the vocabulary has %u", largest, route.vocab_size);
-  s.first_len = view.first_tokens;
-  s.n_tokens.store(n, kRelaxed);
+  set_tokens(slot, r, view.first_tokens, n);
   return {};
 }
 
@@ -380,6 +390,7 @@ void SlotInput::write_empty(u32 slot, u32 id) {
   *tables_.memory.segment.ids(s) = id;
   s.first_len = 1;
   s.n_tokens.store(1, kRelaxed);
+  s.opening.store(0, kRelaxed);
 }
 
 void SlotInput::write(TokenizeResult& result, Item& item) {
