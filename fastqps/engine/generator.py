@@ -23,6 +23,7 @@ from fastqps.models.chat.conversation import ROLES, Message, Mode
 from fastqps.models.chat.tokens import ChatTokens
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
+from fastqps.structure.kept import Kept
 from fastqps.structure.masks import Masks
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Compiled, Vocabulary
@@ -151,6 +152,7 @@ class Generator:
         self._in_flight: deque[int] = deque()
         self._waiting: dict[int, _Request] = {}
         self._vocabulary: Vocabulary | None = None  # made, as the masks, for the first request with a structure
+        self._compiled = Kept[Compiled]()
         self._masks: Masks | None = None
         self._running: set[int] = set()
         self._requests = 0
@@ -355,7 +357,10 @@ class Generator:
     def _compile(self, structure: Structure) -> Compiled:
         self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.takes_masks)
         self._masks = self._masks or Masks()
-        return self._vocabulary.compile(structure)
+        if (compiled := self._compiled.get(structure)) is None:
+            compiled = self._vocabulary.compile(structure)
+            self._compiled.put(structure, compiled)
+        return compiled
 
     def _check(self, which: str, ids: Sequence[int]) -> None:
         limit, vocab = self.card.max_input_tokens, self.card.vocab_size

@@ -116,8 +116,6 @@ Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
 // Puts the request's parts beside its slot: dispatchers read them when they claim it.
 Refusal Intake::attach(const RequestView& view, u32 slot) {
   if (const GenerateOptions& options = view.generate; options.structure) {
-    if (tables_.memory.segment.sizes().caller_bytes)  // of an edge
-      return tables_.refusals.refuse_field("generate.structure", "this server cannot give texts a structure");
     part_.assign(1, char(options.structure)).append(options.structure_text);
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
   }
