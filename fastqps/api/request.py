@@ -102,6 +102,17 @@ class GenerateOptions(TypedDict, total=False):
     min_p: Annotated[
         float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
     ]
+    typical_p: Annotated[
+        float,
+        "Choose among the tokens of the most typical probability, until theirs add up to this share of all that the "
+        "options before leave: above 0, at most 1. Default: 1, off.",
+    ]
+    logit_bias: Annotated[
+        Mapping[int, float], "Add these values, -100 to 100, to the logits of tokens, at most 300. Default: none."
+    ]
+    include_stop_text: Annotated[
+        bool, "The text keeps the stop string, or the stop token, that ends it. Default: False."
+    ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."
     ]
@@ -286,6 +297,8 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
         try:
             if name in ("stop", "stop_token_ids", "suppress_token_ids"):
                 getattr(generate, name).extend(_texts(value) if name == "stop" else value)
+            elif name == "logit_bias":
+                generate.logit_bias.update(value)
             else:
                 setattr(generate, name, value)
         except (TypeError, ValueError) as error:

@@ -42,6 +42,14 @@ py::object value_of(const RequestView&, const T& value) {
 py::object value_of(const RequestView&, const IdList& list) {
   return py::make_tuple(list.count, std::vector<u32>(list.all().begin(), list.all().end()));
 }
+// Of each token, as protobuf has it: the last entry counts.
+py::object value_of(const RequestView& view, BiasCount count) {
+  std::vector<TokenBias> biases(count.count);
+  logit_bias(view, biases.data());
+  py::dict out;
+  for (const auto& [id, bias] : biases) out[py::int_(id)] = bias;
+  return out;
+}
 py::object value_of(const RequestView& view, TextCount count) {
   std::vector<std::string_view> stops(count.count);
   stop_strings(view, stops.data());

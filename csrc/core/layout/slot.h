@@ -64,7 +64,8 @@ enum class Answer : u8 {
 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 
-// Parts of a request that have no size of their own, each in its front door's attachments.
+// Parts of a request that have no size of their own, each in its front door's attachments: a byte of Structure and its
+// text; TokenBias[], by id.
 enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1 };
 inline constexpr u32 kAttachmentKinds = 2;
 struct Attached {

@@ -17,7 +17,8 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
   stop_strings(view, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
-  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream);
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream,
+                                             options.include_stop_text);
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {

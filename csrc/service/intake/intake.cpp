@@ -119,6 +119,13 @@ Refusal Intake::attach(const RequestView& view, u32 slot) {
     part_.assign(1, char(options.structure)).append(options.structure_text);
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
   }
+  if (const u32 n = view.generate.logit_bias.count) {
+    TokenBias biases[kLogitBiasMax];
+    logit_bias(view, biases);
+    std::sort(biases, biases + n, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
+    const std::string_view bytes(reinterpret_cast<const char*>(biases), n * sizeof(TokenBias));
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kLogitBias, bytes)) return no_room("biases");
+  }
   return {};
 }
 

@@ -20,10 +20,12 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
   return n;
 }
 
-void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream) {
+void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
+                       bool keeps_stop) {
   detokenizer_ = detokenizer;
   stream_ = stream;
-  (void)stops_.assign(stops);  // check_request() has checked the limits
+  keeps_stop_ = keeps_stop;
+  (void)stops_.assign(stops, keeps_stop);  // check_request() has checked the limits
   begun = false;
   restart();
 }
@@ -42,7 +44,10 @@ void Generation::read(std::span<const u32> ids, Finish finish, std::string& text
   std::string& out = stops_.empty() ? text : piece_;
   for (size_t i = 0; i < ids.size() && !stopped_; i++) {
     taken_++;
-    if (finish == Finish::kStop && i + 1 == ids.size()) break;  // the token that ended it
+    if (finish == Finish::kStop && i + 1 == ids.size()) {  // the token that ended it
+      if (keeps_stop_) read_stop(ids[i], out);
+      break;
+    }
     detokenizer_->append(state_, &ids[i], 1, out);
     stopped_ = pass_piece(text);
   }
@@ -50,6 +55,15 @@ void Generation::read(std::span<const u32> ids, Finish finish, std::string& text
   detokenizer_->finish(state_, out);
   stopped_ = pass_piece(text);
   stops_.finish(text);
+}
+
+// A special token has no text but where it is one of the stop strings.
+void Generation::read_stop(u32 id, std::string& out) {
+  detokenizer_->append(state_, &id, 1, out);
+  const std::string_view spelled = detokenizer_->special(id);
+  if (spelled.empty() || !stops_.has(spelled)) return;
+  detokenizer_->finish(state_, out);
+  out += spelled;
 }
 
 // Returns whether a stop string is complete.

@@ -30,14 +30,17 @@ inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
 class Generation {
  public:
   // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
-  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream);
+  // keeps_stop: the text has the stop string, or the stop token, that ends it.
+  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
+             bool keeps_stop = false);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
   void end();
 
   // Reads the next tokens and appends their text to `text`, in whole characters. It stops after the token that
-  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text.
+  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text,
+  // unless it is kept.
   void read(std::span<const u32> ids, Finish finish, std::string& text);
 
   u32 taken() const { return taken_; }       // tokens read
@@ -47,13 +50,14 @@ class Generation {
 
  private:
   bool pass_piece(std::string& text);
+  void read_stop(u32 id, std::string& out);
 
   const text::Detokenizer* detokenizer_ = nullptr;
   text::DetokenizerState state_;
   text::StopStrings stops_;
   std::string piece_;  // text of one token, before stops_ has checked it
   u32 taken_ = 0;
-  bool stream_ = false, stopped_ = false;
+  bool stream_ = false, stopped_ = false, keeps_stop_ = false;
 };
 
 // By slot; pooled.
