@@ -85,12 +85,11 @@ struct RequestView {
   OutputOptions output;
   GenerateOptions generate;
 
-  // The repeated fields, for token_ids(), stop_strings() and logit_bias(): as parts of a PredictRequest that are read a
+  // The repeated fields, for token_ids(), texts_of() and logit_bias(): as parts of a PredictRequest that are read a
   // second time, or, of other protocols, as they are.
   std::string_view token_pieces;
   std::string_view generate_pieces;
   std::span<const u32> tokens;
-  std::span<const std::string_view> stops;
   std::span<const TokenBias> biases;
   const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
   std::string_view trace_state;       // of such a span
@@ -112,9 +111,9 @@ void token_ids(const RequestView& request, u32* out);
 // Fills `out` with the messages of a parsed request.
 void chat_messages(const RequestView& request, std::vector<ChatMessage>& out);
 
-// Copies views of the stop strings to out[0 .. generate.stop.count). After check_request() they are at most
-// kStopStringsMax.
-void stop_strings(const RequestView& request, std::string_view* out);
+// Copies views of a list's texts, such as GenerateOptions::stop, to out[0 .. count). After check_request() they are at
+// most kTextsMax.
+void texts_of(const RequestView& request, OptionTexts GenerateOptions::*list, std::string_view* out);
 
 // Copies the entries of logit_bias to out[0 .. generate.logit_bias.count). After check_request() they are at most
 // kLogitBiasMax, of different tokens.

@@ -40,8 +40,8 @@ struct Sizes {
   u32 slots = 8192;      // per front door, a power of two
   u32 max_tokens = 512;  // ids that fit into a slot
   // Room for an answer in every slot: 4 × dimensions for an embedding, 8 × weights + 4 for a sparse one, 8 × labels for
-  // a classifier, 8 × tokens for a generator. Answers whose length depends on the input may need more. Those that do
-  // take a large answer each.
+  // a classifier, 8 × tokens for a generator. Answers whose length depends on the input, or with likeliest tokens, may
+  // need more. Those that do take a large answer each.
   u64 answer_bytes = 0;
   u64 large_answers = 0;  // per front door
   u64 large_answer_bytes = 0;
@@ -52,6 +52,7 @@ struct Sizes {
   u32 upstreams = 0;     // 1: each dispatcher has an UpstreamTable
   // Per front door: room for the parts of its requests that have no size of their own. Only for generators; else 0.
   u64 attachment_bytes = 0;
+  u64 longest_answer() const { return std::max(answer_bytes, large_answer_bytes); }
   u32 routes() const { return models * kGenerations; }
   // All slots of a front door: those of requests, and behind them one for a canary of each dispatcher.
   u32 all_slots() const { return slots + dispatchers; }

@@ -50,11 +50,12 @@ py::object value_of(const RequestView& view, BiasCount count) {
   for (const auto& [id, bias] : biases) out[py::int_(id)] = bias;
   return out;
 }
-py::object value_of(const RequestView& view, TextCount count) {
-  std::vector<std::string_view> stops(count.count);
-  stop_strings(view, stops.data());
+// Of the view's own options.
+py::object value_of(const RequestView& view, const OptionTexts& list) {
+  std::vector<std::string_view> texts(list.count);
+  texts_of(view, &list == &view.generate.stop ? &GenerateOptions::stop : &GenerateOptions::choices, texts.data());
   py::list out;
-  for (const std::string_view stop : stops) out.append(text(stop));
+  for (const std::string_view each : texts) out.append(text(each));
   return out;
 }
 
@@ -131,8 +132,8 @@ struct Response {
   ResponseView view;
   std::string text;
   std::string raw;
-  std::vector<float> floats;
-  std::vector<u32> ids;
+  std::vector<float> floats, top_floats;
+  std::vector<u32> ids, top_ids;
   std::deque<std::string> names;
   std::vector<LabelView> labels;
   std::vector<EntityView> entities;
@@ -196,9 +197,10 @@ struct Response {
   }
   void read_generation(const py::handle& in) {
     i32 reason;
-    std::tie(text, ids, reason, floats) = in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>>>();
+    std::tie(text, ids, reason, floats, top_ids, top_floats) = in.cast<
+        std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>, std::vector<float>>>();
     view.output = Output::kGeneration;
-    view.generation = {text, ids, floats, FinishReason(reason)};
+    view.generation = {text, ids, floats, FinishReason(reason), {top_ids, top_floats}};
   }
 };
 

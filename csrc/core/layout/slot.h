@@ -5,6 +5,7 @@
 #include "contract/options.h"
 #include "contract/types.h"
 #include "core/layout/route.h"
+#include "core/layout/token_answer.h"
 
 namespace fastqps {
 
@@ -65,9 +66,9 @@ enum class Answer : u8 {
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 
 // Parts of a request that have no size of their own, each in its front door's attachments: a byte of Structure and its
-// text; TokenBias[], by id.
-enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1 };
-inline constexpr u32 kAttachmentKinds = 2;
+// text; TokenBias[], by id; the words of a script.
+enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1, kScript = 2 };
+inline constexpr u32 kAttachmentKinds = 3;
 struct Attached {
   u32 begin, bytes;  // bytes 0: there is none
 };
@@ -114,16 +115,11 @@ constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
   return 0;
 }
 
-// A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
-// its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The last token comes
-// with DONE and is never counted by n_made.
-inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
-
 // The bytes of the longest answer to an input of this many tokens. width: of an output row; max_output_tokens: of a
-// generator.
-constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens) {
+// generator, for requests with so many top_logprobs.
+constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens, u32 top_logprobs = 0) {
   const TaskTraits& of = traits(task);
-  if (of.form == AnswerForm::kTokens) return u64(max_output_tokens) * kTokenBytes;
+  if (of.form == AnswerForm::kTokens) return TokenAnswer::bytes(max_output_tokens, top_logprobs);
   if (of.form == AnswerForm::kLabels) return u64(of.by_token ? n_tokens : width) * sizeof(LabelScore);  // one a token
   return u64(of.by_token ? n_tokens : 1) * width * sizeof(float);
 }

@@ -81,13 +81,15 @@ void RequestQueue::make_way(u32 route) {
   owed_[route] = 0;
 }
 
-// Only an answer that grows with the input may need more room than a slot has.
+// Only an answer that grows with the input, or with the request's options, may need more room than a slot has.
 Refusal RequestQueue::hold_answer(u32 slot) {
   Slot& s = tables_.slots.slot(slot);
   const u32 r = tables_.items[slot].route;
   const Route& route = tables_.memory.route(r);
   const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
-  const u64 bytes = traits(route.task).by_token ? answer_bytes(route, s, n_tokens) : 0;
+  const u64 bytes = generates(route.task)         ? TokenAnswer::bytes(s.sampling)
+                    : traits(route.task).by_token ? answer_bytes(route, s, n_tokens)
+                                                  : 0;
   if (tables_.items.large_answers.hold(slot, bytes)) return {};
   Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
                                             "all %llu places of this front door for large answers are in use",
@@ -120,11 +122,20 @@ Refusal Intake::attach(const RequestView& view, u32 slot) {
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
   }
   if (const u32 n = view.generate.logit_bias.count) {
+    if (tables_.memory.segment.sizes().caller_bytes)
+      return tables_.refusals.refuse_field("generate.logit_bias", "an edge cannot send it on; ask the server behind it");
     TokenBias biases[kLogitBiasMax];
     logit_bias(view, biases);
     std::sort(biases, biases + n, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
     const std::string_view bytes(reinterpret_cast<const char*>(biases), n * sizeof(TokenBias));
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kLogitBias, bytes)) return no_room("biases");
+  }
+  choices_.reset();
+  if (view.generate.choices.count) {
+    if (Refusal refusal = input_.read_choices(view, tables_.items[slot].route, choices_)) return refusal;
+    const std::vector<u32> words = script_words(choices_->tree.script());
+    part_.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(u32));
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kScript, part_)) return no_room("choices");
   }
   return {};
 }

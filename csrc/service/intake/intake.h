@@ -1,5 +1,6 @@
 // Accepts requests: from a message's bytes to a slot in a ring, or in the waiting room until there is a place.
 #pragma once
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +47,7 @@ class Intake {
         records_(records),
         generating_(generating),
         queue_(queue),
-        checker_(tables.routes, tables.refusals),
+        checker_(tables.routes, tables.refusals, tables.memory.segment.sizes().longest_answer()),
         admission_(tables),
         input_(tables) {}
 
@@ -81,7 +82,8 @@ class Intake {
     const std::string_view siblings = group_of(view, *from.info);
     tables_.items.hold(slot, tenant, siblings, time.due_ns);
     if (tables_.memory.segment.sizes().caller_bytes) name_caller(slot, siblings, tenant);
-    if (generates(tables_.memory.route(route).task)) generating_.begin(view, route, slot, from.streams);
+    if (generates(tables_.memory.route(route).task))
+      generating_.begin(view, route, slot, from.streams, std::move(choices_));
     return item.tokenizing ? Refusal{} : queue_.put(slot);
   }
   // Queues the item of a text that another thread has tokenized or dropped. The caller sends a refusal, to its copy of
@@ -108,7 +110,8 @@ class Intake {
   Admission admission_;
   SlotInput input_;
   u32 sample_ = 0;
-  std::string part_;  // that is being attached
+  std::string part_;                  // that is being attached
+  std::unique_ptr<Choices> choices_;  // of the request that is being accepted
 };
 
 }  // namespace fastqps::service

@@ -101,7 +101,7 @@ struct World : OwnSegment {
       : OwnSegment({.dispatchers = 2,
                     .slots = slots,
                     .max_tokens = max_input + 6,
-                    .answer_bytes = kTokenBytes * max_output,
+                    .answer_bytes = TokenAnswer::bytes(max_output, 0),
                     .attachment_bytes = 1024}) {
     host.segment = segment;
     Route& route = segment.route(0);

@@ -96,6 +96,32 @@ def test_completions(api: Api) -> None:
     assert found["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_likeliest_tokens_of_completions(api: Api, stream: bool) -> None:
+    """Maps by the tokens' texts, of which the chosen one is one."""
+    prompt, options = "She have a apple.", {"max_tokens": 8, "temperature": 1.5, "seed": 3, "ignore_eos": True}
+    expected = api.client.generate(prompt, model="grammar", top_logprobs=4, **options)
+    asked = {"model": "grammar", "prompt": prompt, "logprobs": 4, "stream": stream, **options}
+    response, content = api.post.send("POST", "/v1/completions", json.dumps(asked).encode())
+    assert response.status == 200, content
+    events = [event.removeprefix("data: ") for event in content.decode().split("\n\n")[:-2]]
+    choices = [json.loads(part)["choices"][0] for part in (events if stream else [content])]
+    lists = [choice["logprobs"] for choice in choices if choice["logprobs"]]
+    tokens, logprobs, top, offsets = (
+        [each for one in lists for each in one[name]]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+    )
+    text = "".join(choice["text"] for choice in choices)
+    assert text == expected.text and expected.top_logprobs
+    np.testing.assert_allclose(logprobs, expected.logprobs, rtol=1e-6)
+    for likely, wanted, token, logprob in zip(top, expected.top_logprobs, tokens, logprobs, strict=True):
+        assert list(likely.values())[:4] == pytest.approx([p for _, p in wanted], rel=1e-6)
+        assert likely[token] == logprob and len(likely) in (4, 5)
+    assert offsets[0] == 0 and len(offsets) == len(tokens) == 8
+    for token, offset in zip(tokens, offsets, strict=True):
+        assert text[offset:].startswith(token) or token.startswith(("<", "bytes:")), (text, token, offset)
+
+
 def test_max_tokens_above_the_limit_is_lowered(api: Api) -> None:
     """To the model's limit, for clients that send their own default; what no prompt leaves room for is an error."""
     limit = GRAMMAR.max_output_tokens
@@ -212,9 +238,19 @@ def test_neutral_values_change_nothing(api: Api) -> None:
     assert api.post("/v1/completions", {**body, **NEUTRAL, "seed": 1 << 63})[1]["choices"] == plain
 
 
+def test_a_stop_string_can_be_kept(api: Api) -> None:
+    body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0}
+    text = api.post.found("/v1/completions", **body)["choices"][0]["text"]
+    stop = text[3:6]
+    end = text.index(stop)
+    for keeps, want in ((False, text[:end]), (True, text[: end + len(stop)])):
+        found = api.post.found("/v1/completions", **body, stop=[stop], include_stop_str_in_output=keeps)["choices"][0]
+        assert (found["text"], found["finish_reason"]) == (want, "stop")
+
+
 WRONG: dict[str, Any] = {
     "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 0, "logprobs": 9,
-    "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 1},
+    "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 101},
     "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1, "stop_token_ids": ["a"], "prompt": {},
     "repetition_penalty": 0, "no_repeat_ngram_size": 65, "suppress_token_ids": [1 << 31], "dimensions": 7,
     "normalize": True, "raw_scores": True, "prompt_name": "none", "stream_options": {"x": 1}, "tenant": "x" * 257,
