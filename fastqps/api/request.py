@@ -102,6 +102,17 @@ class GenerateOptions(TypedDict, total=False):
     min_p: Annotated[
         float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
     ]
+    typical_p: Annotated[
+        float,
+        "Choose among the tokens of the most typical probability, until theirs add up to this share of all that the "
+        "options before leave: above 0, at most 1. Default: 1, off.",
+    ]
+    logit_bias: Annotated[
+        Mapping[int, float], "Add these values, -100 to 100, to the logits of tokens, at most 300. Default: none."
+    ]
+    include_stop_text: Annotated[
+        bool, "The text keeps the stop string, or the stop token, that ends it. Default: False."
+    ]
     choices: Annotated[
         Sequence[str],
         "The text is one of these, at most 64: the likeliest, or with a temperature one drawn by their probabilities. "
@@ -296,6 +307,8 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
         try:
             if name in ("stop", "choices", "stop_token_ids", "suppress_token_ids"):
                 getattr(generate, name).extend(value if name.endswith("ids") else _texts(value))
+            elif name == "logit_bias":
+                generate.logit_bias.update(value)
             else:
                 setattr(generate, name, value)
         except (TypeError, ValueError) as error:

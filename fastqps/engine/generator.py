@@ -67,10 +67,13 @@ class _Prompt(NamedTuple):
 class _Answer:
     """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it."""
 
-    def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
+    def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str], keeps_stop: bool) -> None:
         self.made = Generation("", [], "length", [], top_logprobs=[])
         self._text = detokenizer.stream() if detokenizer else None
-        self._stops = StopStrings(stop)
+        self._stops = StopStrings(stop, keeps_stop)
+        self._keeps_stop = keeps_stop
+        # of those that are special tokens, which have no text of their own
+        self._spelled = {detokenizer.special_id(each): each for each in stop} if detokenizer else {}
         self._given = (0, 0)  # characters and tokens that ``news`` has given
 
     def add(self, token: Token) -> bool:
@@ -81,8 +84,10 @@ class _Answer:
         made.logprobs.append(token.logprob)
         made.top_logprobs.append([likely for likely in token.likeliest if likely[1] > -math.inf])
         stopped = False
-        if self._text and token.finish != STOP:  # the token that ends a text is not in it
+        if self._text and (token.finish != STOP or self._keeps_stop):
             stopped = self._give_out(self._text.append([token.id]))
+            if token.finish == STOP and not stopped and token.id in self._spelled:
+                stopped = self._give_out(self._text.finish() + self._spelled[token.id])
         if self._text and token.finish and not stopped:
             stopped = self._give_out(self._text.finish())
             made.text += self._stops.finish()
@@ -218,7 +223,7 @@ class Generator:
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
         if options.get("choices"):
             return self._choose(encoded, options)
-        begun = [_Answer(self._detokenizer, stops) for _ in encoded]
+        begun = [_Answer(self._detokenizer, stops, bool(options.get("include_stop_text"))) for _ in encoded]
         answers = {self.add(prompt.ids, **asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
         try:
@@ -259,7 +264,7 @@ class Generator:
         stops = self._stops(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
-        answer = _Answer(self._detokenizer, stops)
+        answer = _Answer(self._detokenizer, stops, bool(options.get("include_stop_text")))
         encoded = self._encode("the prompt", prompt, truncate, options)
         request, last = self.add(encoded.ids, **asked), False
         try:

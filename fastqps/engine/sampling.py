@@ -11,7 +11,8 @@ from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
 from fastqps.models.files.generation_keys import LogitOptions, float32
 
-_OF_TEXTS = ("stop", "choices", "add_special_tokens", "structure", "structure_text")
+_OF_TEXTS = ("stop", "choices", "add_special_tokens", "include_stop_text", "structure", "structure_text")
+_BIAS_MAX = 100.0
 _ROWS = {row.name: row for row in OPTIONS if row.path.startswith("generate.") and row.name not in _OF_TEXTS}
 
 
@@ -52,6 +53,12 @@ def _check_option(row: OptionRow, value: Any, card: ModelCard) -> None:
             _check(row.name, value, len(value) <= row.high, f"at most {row.high:.0f} ids")
             known = all(0 <= i < card.vocab_size for i in value)
             _check(row.name, value, known, f"ids from 0 to {card.vocab_size - 1}")
+        case "biases":
+            _check(row.name, value, len(value) <= row.high, f"at most {row.high:.0f} tokens")
+            known = all(0 <= i < card.vocab_size for i in value)
+            _check(row.name, value, known, f"ids from 0 to {card.vocab_size - 1}")
+            fits = all(-_BIAS_MAX <= bias <= _BIAS_MAX for bias in value.values())
+            _check(row.name, value, fits, f"values from {-_BIAS_MAX:g} to {_BIAS_MAX:g}")
         case "float":
             number = float32(value)
             fits = (

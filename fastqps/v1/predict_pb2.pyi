@@ -289,7 +289,14 @@ class ChoiceScore(_message.Message):
     def __init__(self, logprob: _Optional[float] = ..., score: _Optional[float] = ...) -> None: ...
 
 class GenerateOptions(_message.Message):
-    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p", "top_logprobs", "choices", "structure", "structure_text")
+    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p", "typical_p", "top_logprobs", "logit_bias", "include_stop_text", "choices", "structure", "structure_text")
+    class LogitBiasEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
@@ -307,7 +314,10 @@ class GenerateOptions(_message.Message):
     PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
     FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
     MIN_P_FIELD_NUMBER: _ClassVar[int]
+    TYPICAL_P_FIELD_NUMBER: _ClassVar[int]
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    LOGIT_BIAS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_STOP_TEXT_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
     STRUCTURE_FIELD_NUMBER: _ClassVar[int]
     STRUCTURE_TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -328,11 +338,14 @@ class GenerateOptions(_message.Message):
     presence_penalty: float
     frequency_penalty: float
     min_p: float
+    typical_p: float
     top_logprobs: int
+    logit_bias: _containers.ScalarMap[int, float]
+    include_stop_text: bool
     choices: _containers.RepeatedScalarFieldContainer[str]
     structure: Structure
     structure_text: str
-    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ..., top_logprobs: _Optional[int] = ..., choices: _Optional[_Iterable[str]] = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
+    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ..., typical_p: _Optional[float] = ..., top_logprobs: _Optional[int] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., include_stop_text: bool = ..., choices: _Optional[_Iterable[str]] = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
 
 class OutputOptions(_message.Message):
     __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation", "max_active_dims")

@@ -175,11 +175,11 @@ class FieldsReader : public JsonReader {
     return {field.name, reason.text};
   }
   // The same of an empty text or object.
-  template <class T>
+  template <class T, FieldName reason = "can only have its default here">
   static FieldError only_empty(FieldsReader&, const GivenField& field) {
     T value;
     if (!field.value.get(value) && !value.size()) return {};
-    return {field.name, "can only have its default here"};
+    return {field.name, reason.text};
   }
   // And of words.
   template <FieldName... word>

@@ -1,3 +1,4 @@
+#include <charconv>
 #include <cstdio>
 #include <ctime>
 
@@ -140,7 +141,7 @@ FieldRows CompletionsReader::fields() const {
       {"prompt", into<&CompletionsReader::prompt_>, kInput},
       {"logprobs", by<&CompletionsReader::read_logprobs>},
       {"echo", only<false>},
-      {"suffix", only_empty<std::string_view>},
+      {"suffix", only_empty<std::string_view, "models here go on with a prompt and fill no gap in it; leave it out">},
   };
   return kFields;
 }
@@ -154,13 +155,26 @@ FieldRows CompletionsReader::api_fields() const {
       {"stream_options", by<&CompletionsReader::read_stream_options>},
       {"n", into<&CompletionsReader::choices_>},
       {"best_of", only<1>},
-      {"logit_bias", only_empty<JsonObject>},
+      {"logit_bias", by<&CompletionsReader::read_logit_bias>},
       {"length_penalty", only<1>},
       {"use_beam_search", only<false>},
       {"early_stopping", only<false>},
       {"skip_special_tokens", only<true>},
       {"spaces_between_special_tokens", only<true>},
-      {"include_stop_str_in_output", only<false>},
+      {"include_stop_str_in_output", renamed<"include_stop_text">},
+      {"bad_words", only_empty<JsonArray, "use suppress_token_ids or logit_bias, which take token ids">},
+      {"allowed_token_ids", only_empty<JsonArray, "use guided_choice, guided_regex or logit_bias">},
+      {"detokenize", only<true, "texts are always made; gRPC's Predict gives token ids, too">},
+      {"return_tokens_as_token_ids", only<false, "tokens are named by their text; gRPC's Predict gives token ids">},
+      {"return_token_ids", only<false, "use gRPC's Predict, which gives token ids">},
+      {"truncate_prompt_tokens", refused<"use truncate, which cuts a prompt to the model's limit">},
+      {"prompt_embeds", refused<"a prompt can be a text or token ids">},
+      {"logits_processors", only_empty<JsonArray, "code of clients is not run; use logit_bias">},
+      {"structural_tag", refused<"use structured_outputs with json, regex, grammar or choice">},
+      {"guided_decoding_backend", refused<"there is one backend, llguidance; leave it out">},
+      {"guided_whitespace_pattern", refused<"use guided_regex or guided_grammar, which say where white space can be">},
+      {"cache_salt", refused<"no prompts are cached but the server's --prefix; leave it out">},
+      {"request_id", refused<"answers have an id of this server; leave it out">},
       {"response_format", structure<read_response_format>},
       {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
       {"guided_regex", structure<read_guided<Structure::kRegex>>},
@@ -223,6 +237,26 @@ FieldError CompletionsReader::read_logprobs(const GivenField& field) {
   if (count > kTopLogprobsMax) return {field.name, field.reason.print("%u, at most %u", count, kTopLogprobsMax)};
   options_.base.generate.logprobs = true;
   options_.base.generate.top_logprobs = count;
+  return {};
+}
+
+// As OpenAI's API has it: the keys are token ids.
+FieldError CompletionsReader::read_logit_bias(const GivenField& field) {
+  JsonObject tokens;
+  if (field.value.get(tokens)) return {field.name, "must be an object of token ids and numbers"};
+  if (tokens.size() > kLogitBiasMax)
+    return {field.name, field.reason.print("%zu tokens, at most %u", tokens.size(), kLogitBiasMax)};
+  biases_.clear();
+  for (const auto [name, value] : tokens) {
+    TokenBias& each = biases_.emplace_back();
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), each.id);
+    if (error != std::errc() || end != name.data() + name.size())
+      return {field.name, field.reason.print("'%.*s' is no token id", shown(name), name.data())};
+    if (const char* why = service::to_float(option_value(value), &each.bias))
+      return {field.name, field.reason.print("the value of token %u %s", each.id, why)};
+  }
+  options_.base.biases = biases_;
+  options_.base.generate.logit_bias.count = u32(biases_.size());
   return {};
 }
 

@@ -89,6 +89,7 @@ class CompletionsReader : public FieldsReader {
   void clear() override {
     stream_ = usage_ = usage_so_far_ = false;
     choices_ = 1;
+    biases_.clear();
     prompt_.clear();
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override;
@@ -102,9 +103,11 @@ class CompletionsReader : public FieldsReader {
   FieldError read_stream_options(const GivenField& field);
   FieldError read_structured_outputs(const GivenField& field);
   FieldError read_logprobs(const GivenField& field);
+  FieldError read_logit_bias(const GivenField& field);
 
   const u32 items_max_;
   TextInput prompt_;
+  std::vector<TokenBias> biases_;
   u32 choices_ = 1;
   bool stream_ = false, usage_ = false, usage_so_far_ = false;
   std::string context_;

@@ -23,8 +23,9 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
   texts_of(view, &GenerateOptions::stop, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
-  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream, s.sampling.max_tokens,
-                                             s.sampling.top_logprobs, std::move(choices));
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream,
+                                             options.include_stop_text, s.sampling.max_tokens, s.sampling.top_logprobs,
+                                             std::move(choices));
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {

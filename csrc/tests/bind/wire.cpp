@@ -45,6 +45,14 @@ py::object value_of(const RequestView&, const T& value) {
 py::object value_of(const RequestView&, const IdList& list) {
   return py::make_tuple(list.count, std::vector<u32>(list.all().begin(), list.all().end()));
 }
+// Of each token, as protobuf has it: the last entry counts.
+py::object value_of(const RequestView& view, BiasCount count) {
+  std::vector<TokenBias> biases(count.count);
+  logit_bias(view, biases.data());
+  py::dict out;
+  for (const auto& [id, bias] : biases) out[py::int_(id)] = bias;
+  return out;
+}
 // Of the view's own options.
 py::object value_of(const RequestView& view, const OptionTexts& list) {
   std::vector<std::string_view> texts(list.count);
@@ -192,9 +200,8 @@ struct Response {
   }
   void read_generation(const py::handle& in) {
     i32 reason;
-    std::tie(text, ids, reason, floats, top_ids, top_floats) =
-        in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>,
-                           std::vector<float>>>();
+    std::tie(text, ids, reason, floats, top_ids, top_floats) = in.cast<
+        std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>, std::vector<float>>>();
     view.output = Output::kGeneration;
     view.generation = {text, ids, floats, FinishReason(reason), {top_ids, top_floats}};
   }

@@ -245,6 +245,25 @@ TEST(options_of_completions) {
   CHECK_EQ(view.generate.suppress_ids.count, 0u);
 }
 
+TEST(biases_of_a_completion) {
+  CompletionsReader reader(kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","logit_bias":{"50256":-100,"7":0.5},"typical_p":0.5,
+                               "include_stop_str_in_output":true})"),
+           "");
+  RequestView view = item_of(reader);
+  CHECK_EQ(view.generate.logit_bias.count, 2u);
+  TokenBias biases[kLogitBiasMax];
+  logit_bias(view, biases);
+  CHECK(biases[0].id == 50256 && biases[0].bias == -100.0f && biases[1].id == 7 && biases[1].bias == 0.5f);
+  CHECK(view.generate.typical_p == 0.5f && view.generate.include_stop_text);
+  ReasonText reason;
+  CHECK(!check_request(view, reason));
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","logit_bias":{"7":1,"07":2}})"), "");
+  CHECK_EQ(std::string(check_request(item_of(reader), reason).reason), "token 7 is given twice");
+  CHECK_EQ(error_of(reader, R"({"prompt":"a"})"), "");
+  CHECK_EQ(item_of(reader).generate.logit_bias.count, 0u);
+}
+
 // Each prompt's are neighbours, and each is that of a request with its own seed.
 TEST(choices_of_prompts) {
   CompletionsReader reader(kItemsMax);
@@ -272,7 +291,14 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","n":2,"stream":true})", "n: 2, at most 1 with stream"},
       {R"({"prompt":["a","b"],"n":4294967295})", "n: 4294967295, at most 4 answers to one request"},
       {R"({"prompt":"a","echo":true})", "echo: can only have its default here"},
-      {R"({"prompt":"a","logit_bias":{"5":1}})", "logit_bias: can only have its default here"},
+      {R"({"prompt":"a","logit_bias":{"x":1}})", "logit_bias: 'x' is no token id"},
+      {R"({"prompt":"a","logit_bias":{"-5":1}})", "logit_bias: '-5' is no token id"},
+      {R"({"prompt":"a","logit_bias":{"5":"1"}})", "logit_bias: the value of token 5 must be a number"},
+      {R"({"prompt":"a","logit_bias":[5]})", "logit_bias: must be an object of token ids and numbers"},
+      {R"({"prompt":"a","suffix":"b"})", "suffix: models here go on with a prompt and fill no gap in it; leave it out"},
+      {R"({"prompt":"a","bad_words":["b"]})", "bad_words: use suppress_token_ids or logit_bias, which take token ids"},
+      {R"({"prompt":"a","truncate_prompt_tokens":3})",
+       "truncate_prompt_tokens: use truncate, which cuts a prompt to the model's limit"},
       {R"({"prompt":"a","presence_penalty":"no"})", "presence_penalty: must be a number"},
       {R"({"prompt":"a","stop":5})", "stop: must be a string or an array of strings"},
       {R"({"prompt":"a","stop":["a",5]})", "stop: must be a string or an array of strings"},

@@ -26,6 +26,7 @@ class Run(NamedTuple):
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
+    typical_p: float = 1.0
     seed: int = 0
     ignore_eos: bool = False
     logprobs: bool = True
@@ -36,7 +37,7 @@ class Run(NamedTuple):
     @property
     def from_all(self) -> bool:
         """Whether it draws from the whole vocabulary."""
-        return self.temperature > 0 and self.top_p >= 1 and self.top_k == 0 and self.min_p == 0
+        return self.temperature > 0 and self.top_p >= 1 and self.top_k == 0 and self.min_p == 0 and self.typical_p >= 1
 
     def params(self, slot: int, stop_id: int) -> list[int]:
         """Its parameters as csrc/step/decode/decode_layout.h has them."""
@@ -56,6 +57,7 @@ RUNS = (
     *(Run(1.0, 1.0, top_k, seed=31) for top_k in (1, 5, 200)),
     Run(1.5, 0.7, 20, seed=41),
     *(Run(1.0, top_p, top_k, 0.2, seed=51) for top_p, top_k in ((1.0, 0), (0.9, 0), (0.9, 20))),
+    *(Run(1.0, top_p, top_k, 0.0, 0.6, seed=61) for top_p, top_k in ((1.0, 0), (0.9, 0), (0.9, 20))),
     *(Run(temperature, 0.9, seed=42, top_logprobs=n) for temperature, n in ((0.0, 20), (1.0, 3))),
 )
 

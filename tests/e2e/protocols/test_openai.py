@@ -238,9 +238,19 @@ def test_neutral_values_change_nothing(api: Api) -> None:
     assert api.post("/v1/completions", {**body, **NEUTRAL, "seed": 1 << 63})[1]["choices"] == plain
 
 
+def test_a_stop_string_can_be_kept(api: Api) -> None:
+    body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0}
+    text = api.post.found("/v1/completions", **body)["choices"][0]["text"]
+    stop = text[3:6]
+    end = text.index(stop)
+    for keeps, want in ((False, text[:end]), (True, text[: end + len(stop)])):
+        found = api.post.found("/v1/completions", **body, stop=[stop], include_stop_str_in_output=keeps)["choices"][0]
+        assert (found["text"], found["finish_reason"]) == (want, "stop")
+
+
 WRONG: dict[str, Any] = {
     "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 0, "logprobs": 9,
-    "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 1},
+    "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 101},
     "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1, "stop_token_ids": ["a"], "prompt": {},
     "repetition_penalty": 0, "no_repeat_ngram_size": 65, "suppress_token_ids": [1 << 31], "dimensions": 7,
     "normalize": True, "raw_scores": True, "prompt_name": "none", "stream_options": {"x": 1}, "tenant": "x" * 257,
