@@ -99,8 +99,6 @@ async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) 
     servers, edge = between(serve, *flags, f"--model={model}", "--canary-interval=0", echo=True, env=env)
     alone = Alone(model, LONG)
     asked = requests(24, 64, seed=3)
-    for each in asked:
-        each.options.pop("logit_bias", None)  # edges refuse it
     unseeded = pb.PredictRequest(
         token_ids={"ids": [5, 6, 7]}, generate={"max_tokens": UNSEEDED, "temperature": 1.5, "ignore_eos": True}
     )
