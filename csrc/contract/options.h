@@ -63,6 +63,8 @@ struct Sampling {
 // fastqps.v1.GenerateOptions, as a request has them.
 struct GenerateOptions : Sampling {
   u32 given = 0;  // bit n: the field of number n; only of `optional` fields
+  u32 n = 0;        // choices; 0: 1
+  u32 best_of = 0;  // of how many candidates they are the best; 0: n
   TextCount stop;
   bool ignore_eos = false;
   bool logprobs = false;
@@ -71,6 +73,8 @@ struct GenerateOptions : Sampling {
   std::string_view structure_text;  // its schema, expression or grammar
   bool lowers_max_tokens = false;   // above the model's limit, max_tokens is that limit
 
+  u32 choices() const { return std::max(n, 1u); }
+  u32 candidates() const { return std::max(best_of, choices()); }
   bool has(u32 number) const { return given >> number & 1; }
   void set_given(u32 number) { given |= u32(1) << number; }
 };
@@ -91,6 +95,7 @@ struct OutputOptions {
 
 inline constexpr u32 kStopStringsMax = 16;
 inline constexpr u32 kStopBytesMax = 256;
+inline constexpr u32 kChoicesMax = 128;
 inline constexpr u32 kStructureBytesMax = 64 << 10;
 
 struct Range {
@@ -155,6 +160,8 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.frequency_penalty", 17, &Sampling::frequency_penalty, kByName | kChangesLogits,
            Range{.high = 2, .low = -2}},
     Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
+    Option{"generate.n", 20, &GenerateOptions::n, kZeroIsAbsent, Range{kChoicesMax}},
+    Option{"generate.best_of", 21, &GenerateOptions::best_of, kZeroIsAbsent, Range{kChoicesMax}},
     Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
     Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},
 };

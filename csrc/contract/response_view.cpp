@@ -19,9 +19,9 @@ struct TimingsFields {
 };
 
 // The field of an answer of this kind, written even if it is empty.
-template <u32 number, class Parts, auto member, Output output>
+template <u32 number, class Parts, Output output, auto... member>
 struct Answered {
-  using Inside = Field<number, Submessage<Parts>, member>;
+  using Inside = Field<number, Submessage<Parts>, member...>;
   static bool has(const ResponseView& response) { return response.output == output; }
   static size_t size(const ResponseView& response) { return has(response) ? Inside::size(response) : 0; }
   static void write(WireWriter& out, const ResponseView& response) {
@@ -45,6 +45,18 @@ template <u32 first>
 using GenerationFields =
     Fields<Field<first, Bytes, &GenerationView::text>, Field<first + 1, Packed, &GenerationView::token_ids>,
            Field<first + 2, Integer, &GenerationView::finish_reason>, Field<5, Column, &GenerationView::logprobs>>;
+// A Generation, with the other choices of its request.
+struct ChoicesFields {
+  using First = GenerationFields<1>;
+  using Others = Fields<Field<11, Repeated<Submessage<GenerationFields<1>>>, &ResponseView::other_choices>>;
+  static size_t size(const ResponseView& response) {
+    return First::size(response.generation) + Others::size(response);
+  }
+  static void write(WireWriter& out, const ResponseView& response) {
+    First::write(out, response.generation);
+    Others::write(out, response);
+  }
+};
 using StatusFields = Fields<Field<1, Integer, &StatusView::code>, Field<2, Bytes, &StatusView::message>,
                             Field<4, Integer, &StatusView::retry_after_ms>>;
 using UsageFields = Fields<Field<1, Integer, &Usage::input_tokens>, Field<2, Integer, &Usage::output_tokens>,
@@ -52,17 +64,18 @@ using UsageFields = Fields<Field<1, Integer, &Usage::input_tokens>, Field<2, Int
 
 using Answer = ResponseView;
 using ResponseFields =
-    Fields<Field<1, Integer, &Answer::request_id>, Answered<2, VectorFields, &Answer::embedding, Output::kEmbedding>,
-           Answered<3, ListFields<LabelFields>, &Answer::labels, Output::kClassification>,
-           Answered<4, GenerationFields<1>, &Answer::generation, Output::kGeneration>,
+    Fields<Field<1, Integer, &Answer::request_id>, Answered<2, VectorFields, Output::kEmbedding, &Answer::embedding>,
+           Answered<3, ListFields<LabelFields>, Output::kClassification, &Answer::labels>,
+           Answered<4, ChoicesFields, Output::kGeneration>,
            Field<5, Submessage<TimingsFields>, &Answer::timings>, Field<6, Submessage<StatusFields>, &Answer::status>,
            Field<7, Submessage<UsageFields>, &Answer::usage>,
-           Answered<8, ListFields<EntityFields>, &Answer::entities, Output::kEntities>,
-           Answered<9, SparseFields, &Answer::sparse, Output::kSparse>,
-           Answered<10, VectorFields, &Answer::embedding, Output::kMulti>>;
+           Answered<8, ListFields<EntityFields>, Output::kEntities, &Answer::entities>,
+           Answered<9, SparseFields, Output::kSparse, &Answer::sparse>,
+           Answered<10, VectorFields, Output::kMulti, &Answer::embedding>>;
 using ChunkHead = Fields<Field<1, Integer, &ChunkView::request_id>>;
 using ChunkEnd = Fields<Field<6, Submessage<UsageFields>, &ChunkView::usage>,
-                        Field<7, Submessage<TimingsFields>, &ChunkView::timings>>;
+                        Field<7, Submessage<TimingsFields>, &ChunkView::timings>,
+                        Field<12, Integer, &ChunkView::choice>>;
 
 }  // namespace
 

@@ -5,7 +5,7 @@ runtime would make a Python number of each of its floats. Only the shape that se
 of any other shape goes through the runtime.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import numpy as np
@@ -80,7 +80,9 @@ class Generation:
         token_ids: what the text was made of, the token that ended it included.
         finish_reason: "stop": the model ended the text, or a stop string or stop token was met; "length": the limit.
         logprobs: natural logarithm of each token's probability, if asked for.
-        usage: tokens of the prompt and of the answer, if the server said.
+        usage: tokens of the prompt and of the answer, if the server said; with `n` or `best_of` those of all that were
+            made.
+        other_choices: beside this one, if `n` asked for more; best first with `best_of`.
     """
 
     text: str
@@ -88,6 +90,7 @@ class Generation:
     finish_reason: FinishReason
     logprobs: list[float] | None = None
     usage: Usage | None = None
+    other_choices: list["Generation"] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -98,9 +101,10 @@ class Chunk:
         text: made since the last chunk, whole characters; empty where a character is not complete yet.
         token_ids: made since the last chunk.
         logprobs: of these tokens, if asked for.
-        finish_reason: None but in the last chunk.
-        usage: only in the last chunk.
-        timings: microseconds by stage, only in the last chunk, if asked for.
+        finish_reason: None but in the last chunk of each choice.
+        usage: only in these; of this choice.
+        timings: microseconds by stage, only in these, if asked for.
+        choice: which one of `n` it is of, from 0.
     """
 
     text: str
@@ -109,6 +113,7 @@ class Chunk:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     timings: dict[str, int] | None = None
+    choice: int = 0
 
 
 @dataclass(slots=True)
@@ -192,6 +197,7 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _REASONS.get(message.finish_reason),
         _usage(message),
         _timings(message),
+        message.choice,
     )
 
 
@@ -313,7 +319,9 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
     elif message.HasField("classification"):
         prediction.labels = [Label(x.name, x.score, x.index) for x in message.classification.labels]
     elif message.HasField("generation"):
-        prediction.generation = _generation(message)
+        prediction.generation = _generation(message.generation)
+        prediction.generation.usage = _usage(message)
+        prediction.generation.other_choices = [_generation(each) for each in message.generation.other_choices]
     elif message.HasField("entities"):
         prediction.entities = [Entity(x.label, x.score, x.start, x.end) for x in message.entities.entities]
     elif message.HasField("sparse"):
@@ -360,13 +368,12 @@ def _timings(message: pb.PredictResponse | pb.GenerateChunk) -> dict[str, int] |
     return {stage: getattr(timings, field) for stage, field in _STAGES} if message.HasField("timings") else None
 
 
-def _generation(message: pb.PredictResponse) -> Generation:
-    made = message.generation
+def _generation(made: pb.Generation) -> Generation:
     reason = _REASONS.get(made.finish_reason)
     if reason is None:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
-    return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None, _usage(message))
+    return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None)
 
 
 def _check_logprobs(made: pb.Generation | pb.GenerateChunk) -> None:

@@ -53,12 +53,16 @@ def generation_json(found: Generation) -> dict[str, Any]:
         shown["logprobs"] = _floats(found.logprobs)
     if found.usage is not None:
         shown |= _usage(found.usage, made=True)
+    if found.other_choices:
+        shown["other_choices"] = [generation_json(each) for each in found.other_choices]
     return shown
 
 
 def chunk_json(found: Chunk) -> dict[str, Any]:
     """A piece of a text that is being made."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
+    if found.choice:
+        shown["choice"] = found.choice
     if found.logprobs is not None:
         shown["logprobs"] = _floats(found.logprobs)
     if found.finish_reason is not None:

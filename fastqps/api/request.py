@@ -48,7 +48,7 @@ _DTYPES = {
 _GENERATE_OPTIONS = tuple(
     field.name for field in pb.GenerateOptions.DESCRIPTOR.fields if not field.name.startswith("structure")
 )
-_COUNTS = ("max_tokens", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
+_COUNTS = ("max_tokens", "n", "best_of", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
 
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
@@ -101,6 +101,16 @@ class GenerateOptions(TypedDict, total=False):
     frequency_penalty: Annotated[float, "The same for each time that the answer has the token, -2 to 2. Default: 0."]
     min_p: Annotated[
         float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
+    ]
+    n: Annotated[
+        int,
+        "Give so many answers, at most 128: `Generation.other_choices`, `Chunk.choice`. The seed of each is by 1 above "
+        "that of the one before. Not of predict_batch() and predict_stream(). Default: 1.",
+    ]
+    best_of: Annotated[
+        int,
+        "Make so many, at least n, and give the n whose tokens have the highest mean log probability, best first. Not "
+        "of generate_stream(). Default: n.",
     ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."

@@ -14,7 +14,7 @@ from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
-from fastqps.engine.sampling import check_options
+from fastqps.engine.sampling import Choices, check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import check_text, load_tokenizer
@@ -96,6 +96,29 @@ class _Answer:
         text, stopped = self._stops.feed(piece)
         self.made.text += text
         return stopped
+
+
+def _candidate(options: GenerateOptions, place: int) -> GenerateOptions:
+    """The options of a prompt's candidate: each has a seed of its own."""
+    seed = options.get("seed")
+    return options if seed is None else {**options, "seed": (seed + place) % (1 << 64)}
+
+
+def _joined(prompt: _Prompt, candidates: Sequence[Generation], choices: Choices, logprobs: bool) -> Generation:
+    """The choices as one answer: of equally likely candidates the first."""
+    usage = prompt.usage(candidates[0])
+    usage.output_tokens = sum(len(made.token_ids) for made in candidates)
+    if choices.candidates > choices.n:
+        candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: choices.n]
+    for made in candidates:
+        made.logprobs = made.logprobs if logprobs else None
+    first, *others = candidates
+    first.usage, first.other_choices = usage, others
+    return first
+
+
+def _mean_logprob(made: Generation) -> float:
+    return math.fsum(made.logprobs) / len(made.logprobs) if made.logprobs else -math.inf
 
 
 class Generator:
@@ -199,12 +222,16 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        stops = self._stops(options)
+        stops, choices = self._stops(options), Choices.of(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
-        begun = [_Answer(self._detokenizer, stops) for _ in encoded]
-        answers = {self.add(prompt.ids, **asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
+        begun = [[_Answer(self._detokenizer, stops) for _ in range(choices.candidates)] for _ in encoded]
+        answers = {
+            self.add(prompt.ids, **_candidate(asked, place)): answer
+            for prompt, candidates in zip(encoded, begun, strict=True)
+            for place, answer in enumerate(candidates)
+        }
         left = set(answers)
         try:
             while left:
@@ -217,10 +244,9 @@ class Generator:
         finally:
             for request in answers:
                 self.drop(request)
-        for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if options.get("logprobs") else None
-            answer.made.usage = prompt.usage(answer.made)
-        return [answer.made for answer in begun]
+        made = [[answer.made for answer in candidates] for candidates in begun]
+        logprobs = bool(options.get("logprobs"))
+        return [_joined(prompt, each, choices, logprobs) for prompt, each in zip(encoded, made, strict=True)]
 
     def generate_stream(
         self, prompt: Prompt, *, truncate: bool = False, **options: Unpack[GenerateOptions]
@@ -229,20 +255,31 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
-        stops = self._stops(options)
+        stops, choices = self._stops(options), Choices.of(options)
+        if choices.candidates > choices.n:
+            raise ValueError(f"best_of {choices.candidates} is out of range: n, {choices.n}, of a stream")
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
-        answer = _Answer(self._detokenizer, stops)
         encoded = self._encode("the prompt", prompt, truncate, options)
-        request, last = self.add(encoded.ids, **asked), False
+        places = {self.add(encoded.ids, **_candidate(asked, place)): place for place in range(choices.n)}
+        answers = {request: _Answer(self._detokenizer, stops) for request in places}
+        left = set(answers)
         try:
-            while not last:
-                for token in self._tokens_of({request}):
-                    if not last:
-                        last = answer.add(token) or bool(token.finish)
-                        yield answer.news(encoded, last, bool(options.get("logprobs")))
+            while left:
+                for token in self._tokens_of(left):
+                    if token.request not in left:
+                        continue
+                    answer = answers[token.request]
+                    last = answer.add(token) or bool(token.finish)
+                    if last:
+                        self.drop(token.request)
+                        left.remove(token.request)
+                    chunk = answer.news(encoded, last, bool(options.get("logprobs")))
+                    chunk.choice = places[token.request]
+                    yield chunk
         finally:
-            self.drop(request)
+            for request in answers:
+                self.drop(request)
 
     def _tokens_of(self, requests: Collection[int]) -> list[Token]:
         """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""

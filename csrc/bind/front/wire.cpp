@@ -125,6 +125,8 @@ struct Response {
   std::string raw;
   std::vector<float> floats;
   std::vector<u32> ids;
+  std::deque<Response> choices;  // of the generation, beside the first
+  std::vector<GenerationView> other_choices;
   std::deque<std::string> names;
   std::vector<LabelView> labels;
   std::vector<EntityView> entities;
@@ -139,6 +141,7 @@ struct Response {
     if (in.contains("multi")) read_vectors(Output::kMulti, in["multi"]);
     if (in.contains("classification")) read_labels(in["classification"]);
     if (in.contains("generation")) read_generation(in["generation"]);
+    if (in.contains("other_choices")) read_choices(in["other_choices"]);
     if (in.contains("sparse")) read_sparse(in["sparse"]);
     if (in.contains("entities")) read_entities(in["entities"]);
     if (in.contains("timings")) {
@@ -158,6 +161,7 @@ struct Response {
       view.usage = &usage;
     }
   }
+  Response() = default;
   Response(const Response&) = delete;
 
  private:
@@ -191,6 +195,13 @@ struct Response {
     std::tie(text, ids, reason, floats) = in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>>>();
     view.output = Output::kGeneration;
     view.generation = {text, ids, floats, FinishReason(reason)};
+  }
+  void read_choices(const py::handle& in) {
+    for (const py::handle each : in) {
+      choices.emplace_back().read_generation(each);
+      other_choices.push_back(choices.back().view.generation);
+    }
+    view.other_choices = other_choices;
   }
 };
 
@@ -228,7 +239,7 @@ py::bytes encode_batch(const std::vector<py::dict>& items) {
 py::bytes encode_chunk(const py::dict& in) {
   const Response response(in);
   const ResponseView& r = response.view;
-  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings};
+  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings, in.contains("choice") ? in["choice"].cast<u32>() : 0};
   std::string out;
   append_exactly(&out, chunk_size(chunk), [&](u8* at) { return write_chunk(chunk, at); });
   return out;

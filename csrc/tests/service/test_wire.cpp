@@ -206,6 +206,11 @@ TEST(responses_are_written) {
       written(ChunkView{.request_id = 1, .generation = generation, .usage = &usage}),
       "\x08\x01\x12\x02hi\x1a\x03\x01\xac\x02\x20\x02\x2a\x04\x00\x00\x80\xbf\x32\x07\x08\x05\x18\x01\x20\xac\x02"s);
 
+  const GenerationView others[] = {{"a", {}, {}, FinishReason::kStop}, {}};
+  CHECK_EQ(written({.output = Output::kGeneration, .generation = {"b"}, .other_choices = others}),
+           "\x22\x0c\x0a\x01\x62\x5a\x05\x0a\x01\x61\x18\x01\x5a\x00"s);
+  CHECK_EQ(written(ChunkView{.choice = 3}), "\x60\x03"s);
+
   const StatusView status{.code = 8, .retry_after_ms = 20, .message = "full"};
   const Timings timings{{1, 0, 0, 0, 0, 200, 0, 3}};
   CHECK_EQ(written({.timings = &timings, .status = &status}),
