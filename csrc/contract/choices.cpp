@@ -41,9 +41,8 @@ void choose(const Choices& choices, std::span<const ResponseView> candidates, st
   out.clear();
   for (const ResponseView& candidate : candidates) out.push_back(candidate.generation);
   if (!choices.ranked()) return;
-  std::stable_sort(out.begin(), out.end(), [](const GenerationView& a, const GenerationView& b) {
-    return mean_logprob(a) > mean_logprob(b);
-  });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const GenerationView& a, const GenerationView& b) { return mean_logprob(a) > mean_logprob(b); });
   out.resize(choices.n);
   if (!choices.logprobs)
     for (GenerationView& choice : out) choice.logprobs = {};

@@ -62,7 +62,7 @@ struct Sampling {
 
 // fastqps.v1.GenerateOptions, as a request has them.
 struct GenerateOptions : Sampling {
-  u32 given = 0;  // bit n: the field of number n; only of `optional` fields
+  u32 given = 0;    // bit n: the field of number n; only of `optional` fields
   u32 n = 0;        // choices; 0: 1
   u32 best_of = 0;  // of how many candidates they are the best; 0: n
   TextCount stop;

@@ -49,9 +49,7 @@ using GenerationFields =
 struct ChoicesFields {
   using First = GenerationFields<1>;
   using Others = Fields<Field<11, Repeated<Submessage<GenerationFields<1>>>, &ResponseView::other_choices>>;
-  static size_t size(const ResponseView& response) {
-    return First::size(response.generation) + Others::size(response);
-  }
+  static size_t size(const ResponseView& response) { return First::size(response.generation) + Others::size(response); }
   static void write(WireWriter& out, const ResponseView& response) {
     First::write(out, response.generation);
     Others::write(out, response);
@@ -66,16 +64,15 @@ using Answer = ResponseView;
 using ResponseFields =
     Fields<Field<1, Integer, &Answer::request_id>, Answered<2, VectorFields, Output::kEmbedding, &Answer::embedding>,
            Answered<3, ListFields<LabelFields>, Output::kClassification, &Answer::labels>,
-           Answered<4, ChoicesFields, Output::kGeneration>,
-           Field<5, Submessage<TimingsFields>, &Answer::timings>, Field<6, Submessage<StatusFields>, &Answer::status>,
-           Field<7, Submessage<UsageFields>, &Answer::usage>,
+           Answered<4, ChoicesFields, Output::kGeneration>, Field<5, Submessage<TimingsFields>, &Answer::timings>,
+           Field<6, Submessage<StatusFields>, &Answer::status>, Field<7, Submessage<UsageFields>, &Answer::usage>,
            Answered<8, ListFields<EntityFields>, Output::kEntities, &Answer::entities>,
            Answered<9, SparseFields, Output::kSparse, &Answer::sparse>,
            Answered<10, VectorFields, Output::kMulti, &Answer::embedding>>;
 using ChunkHead = Fields<Field<1, Integer, &ChunkView::request_id>>;
-using ChunkEnd = Fields<Field<6, Submessage<UsageFields>, &ChunkView::usage>,
-                        Field<7, Submessage<TimingsFields>, &ChunkView::timings>,
-                        Field<12, Integer, &ChunkView::choice>>;
+using ChunkEnd =
+    Fields<Field<6, Submessage<UsageFields>, &ChunkView::usage>,
+           Field<7, Submessage<TimingsFields>, &ChunkView::timings>, Field<12, Integer, &ChunkView::choice>>;
 
 }  // namespace
 

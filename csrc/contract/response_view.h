@@ -110,7 +110,7 @@ struct ChunkView {
   GenerationView generation = {};  // the part since the last chunk; finish_reason only in the last one
   const Usage* usage = nullptr;
   const Timings* timings = nullptr;
-  u32 choice = 0;                  // the item's place in its call
+  u32 choice = 0;                   // the item's place in its call
   const CallUsage* call = nullptr;  // only in the last chunk of all choices, of a call that is a group
 };
 

@@ -46,7 +46,10 @@ transport::Took ItemsMethod::on_message(transport::CallId call, std::span<const 
   GroupCalls& groups = path_.groups;
   const u32 n = reader_.items();
   const u32 g = info.user ? u32(info.user - 1)
-                          : groups.open(call, {GroupKind::kTogether, rpc, &writer, n, reader_.context(), reader_.streams()}, info);
+                          : groups.open(call,
+                                        {GroupKind::kTogether, rpc, &writer, n, reader_.context(), reader_.streams(),
+                                         reader_.candidates()},
+                                        info);
   // A model that is reloaded, or serves only now, may change what the message is read as, and how many items it has.
   if (groups[g].writer != &writer || groups[g].items != n)
     return refuse(call, path_.refusals.refuse(StatusCode::kUnavailable, kReloadedMeanwhile), info);

@@ -81,7 +81,8 @@ class SingleMethod final : public transport::Method {
     const Intake::Begun begun = path_.intake.begin(from);
     const FieldError error = parse_request(as_text(message), &view);
     if (!error && view.generate.candidates() > 1) return candidates_.on_message(call, message, info);
-    if (const Refusal refusal = path_.intake.accept(begun, error, from, view)) path_.answers.refuse(from, view, refusal);
+    if (const Refusal refusal = path_.intake.accept(begun, error, from, view))
+      path_.answers.refuse(from, view, refusal);
     return transport::Took::kAll;
   }
   transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.gone(user); }

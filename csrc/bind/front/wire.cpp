@@ -239,7 +239,8 @@ py::bytes encode_batch(const std::vector<py::dict>& items) {
 py::bytes encode_chunk(const py::dict& in) {
   const Response response(in);
   const ResponseView& r = response.view;
-  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings, in.contains("choice") ? in["choice"].cast<u32>() : 0};
+  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings,
+                        in.contains("choice") ? in["choice"].cast<u32>() : 0};
   std::string out;
   append_exactly(&out, chunk_size(chunk), [&](u8* at) { return write_chunk(chunk, at); });
   return out;

@@ -1,7 +1,7 @@
 #include "protocols/openai/openai.h"
 
-#include "contract/quantize.h"
 #include "contract/context_head.h"
+#include "contract/quantize.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {

@@ -70,12 +70,12 @@ class CompletionsReader : public FieldsReader {
   explicit CompletionsReader(u32 items_max);
 
   // The candidates of a prompt stand side by side.
-  u32 items() const final { return prompts() * options_.base.generate.candidates(); }
+  u32 items() const final { return prompts() * candidates(); }
+  u32 candidates() const final { return options_.base.generate.candidates(); }
   FieldError item(u32 index, RequestView& view) final {
-    const u32 candidates = options_.base.generate.candidates();
     view = options_.base;
-    prompt(index / candidates, view);
-    make_candidate(view, index % candidates);
+    prompt(index / candidates(), view);
+    make_candidate(view, index % candidates());
     return {};
   }
   std::string_view context() const override { return context_; }

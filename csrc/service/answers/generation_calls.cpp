@@ -113,7 +113,8 @@ void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
   // So far. GenerateChunk has it in the last chunk alone; a writer of another protocol takes it where it is asked for.
   const Usage so_far = reader_.read_usage(slot, tables_.items.generations.find(slot)->taken());
   const Usage* usage = item.group == Groups::kNone ? nullptr : &so_far;
-  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr, item.index})) return;  // on_gone() has been called
+  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr, item.index}))
+    return;  // on_gone() has been called
   if (!std::exchange(tables_.items.generations.find(slot)->begun, true)) tables_.slots.begun(slot);
 }
 

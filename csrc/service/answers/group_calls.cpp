@@ -140,8 +140,8 @@ void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
                    index,        refusal.fault};
   group.failure.message += message;
   const bool of_input = name == named("text") || name == named("token_ids");
-  if (of_input && group.kind == GroupKind::kTogether && group.items > 1)
-    group.failure.message += " (item " + std::to_string(index) + ')';
+  if (of_input && group.kind == GroupKind::kTogether && group.items > group.candidates)
+    group.failure.message += " (item " + std::to_string(index / group.candidates) + ')';
 }
 
 void GroupCalls::skip_rest(u32 g) {

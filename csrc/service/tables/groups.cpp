@@ -91,6 +91,7 @@ u32 Groups::open(transport::CallId call, const GroupStart& start, const transpor
   group.items = group.unanswered = start.items;
   group.context = start.context;
   group.in_pieces = start.in_pieces;
+  group.candidates = start.candidates;
   group.received_ns = group.active_ns = info.receive_ns;
   group.open = true;
   return g;

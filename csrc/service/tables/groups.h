@@ -70,6 +70,7 @@ struct GroupStart {
   u32 items = 0;                  // kTogether
   std::string_view context = {};  // AnsweredCall::context
   bool in_pieces = false;         // kTogether: each item, a generation, is answered as it comes
+  u32 candidates = 1;             // items of one input, which stand side by side
 };
 
 // In a call's user word: the call is a group.
@@ -122,12 +123,13 @@ struct Group {
   u64 answered_ns = 0;  // the newest answer to an item that has not failed; of a stream to any of its requests
   u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
-  u32 items = 0;        // how many its message has, or its stream has had; kRequests: requests that have a place
-  u32 taken = 0;        // and how many of them have been read
-  u32 unanswered = 0;   // accepted items without an answer, with or without a slot
-  u32 tokenized = 0;    // items whose tokens are counted
-  u64 tokens = 0;       // and how many they have
-  u32 route = 0;        // of its newest item, for the counters
+  u32 candidates = 1;
+  u32 items = 0;       // how many its message has, or its stream has had; kRequests: requests that have a place
+  u32 taken = 0;       // and how many of them have been read
+  u32 unanswered = 0;  // accepted items without an answer, with or without a slot
+  u32 tokenized = 0;   // items whose tokens are counted
+  u64 tokens = 0;      // and how many they have
+  u32 route = 0;       // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
   bool closing = false;  // a stream of a draining server: no further messages are read
   bool in_pieces = false;
@@ -202,7 +204,7 @@ class Groups {
   void link(u32 g, u32 slot, u32 route);
   void unlink(u32 g, u32 slot);
   u32 first(u32 g) const { return groups_[owner(g)].first; }  // slot of its call, or kNone
-  u32 next(u32 slot) const { return links_[slot].next; }  // of the same group, or kNone
+  u32 next(u32 slot) const { return links_[slot].next; }      // of the same group, or kNone
 
   // The next answer of a stream waits until its client has read more.
   void block(u32 g) {

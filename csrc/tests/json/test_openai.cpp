@@ -372,11 +372,10 @@ TEST(the_best_of_a_prompts_candidates) {
     const std::string context = std::string(bytes_of(CompletionsHead{.choices = choices})) + R"("id":"cmpl-1")";
     return answered(kCompletionsWriter, {context, "m@1"}, items);
   };
-  CHECK_EQ(found({2, 3, false}),
-           R"({"object":"text_completion","id":"cmpl-1","model":"m","choices":[)"
-           R"({"text":"c","index":0,"logprobs":null,"finish_reason":"stop"},)"
-           R"({"text":"b","index":1,"logprobs":null,"finish_reason":"stop"}],)"
-           R"("usage":{"prompt_tokens":3,"completion_tokens":6,"total_tokens":9}})");
+  CHECK_EQ(found({2, 3, false}), R"({"object":"text_completion","id":"cmpl-1","model":"m","choices":[)"
+                                 R"({"text":"c","index":0,"logprobs":null,"finish_reason":"stop"},)"
+                                 R"({"text":"b","index":1,"logprobs":null,"finish_reason":"stop"}],)"
+                                 R"("usage":{"prompt_tokens":3,"completion_tokens":6,"total_tokens":9}})");
   CHECK(found({1, 3, true}).find(R"("token_logprobs":[-1,-0.5])") != std::string::npos);
 }
 
