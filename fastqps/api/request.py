@@ -48,7 +48,14 @@ _DTYPES = {
 _GENERATE_OPTIONS = tuple(
     field.name for field in pb.GenerateOptions.DESCRIPTOR.fields if not field.name.startswith("structure")
 )
-_COUNTS = ("max_tokens", "n", "best_of", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
+_COUNTS = (
+    "max_tokens",
+    "n",
+    "best_of",
+    "dimensions",
+    "top_labels",
+    "max_active_dims",
+)  # 0 is "not given" in their fields
 
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256

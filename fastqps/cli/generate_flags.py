@@ -41,6 +41,7 @@ _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
     "logprobs": " With --json.",
+    "n": " With --json.",
 }
 # What argparse does with an option of each type.
 _KINDS: dict[str, dict[str, Any]] = {
@@ -62,7 +63,8 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
-    if options.logprobs and not options.json:
-        raise ConfigError("--logprobs has no place in bare text: add --json")
+    for flag, given in (("logprobs", options.logprobs), ("n", (options.n or 1) > 1)):
+        if given and not options.json:
+            raise ConfigError(f"--{flag} has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

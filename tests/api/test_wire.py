@@ -362,6 +362,7 @@ def random_response(rng: random.Random) -> dict[str, Any]:
             out["classification"] = labels
         case 2:
             out["generation"] = random_generation(rng)
+            out["other_choices"] = [random_generation(rng) for _ in range(rng.choice([0, 0, 1, 3]))]
         case 3:
             size = rng.choice([0, 1, 9])
             out["entities"] = [
@@ -408,6 +409,8 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
     if "generation" in parts:
         text, ids, reason, logprobs = parts["generation"]
         message.generation.CopyFrom(pb.Generation(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs))
+        for text, ids, reason, logprobs in parts.get("other_choices", ()):
+            message.generation.other_choices.add(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs)
     if "multi" in parts:
         values, raw, dtype, dimensions = parts["multi"]
         message.multi.CopyFrom(pb.MultiVector(values=values, raw=raw, dtype=dtype, dimensions=dimensions))
@@ -439,7 +442,13 @@ def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
         for other in ("status", "sparse"):
             parts.pop(other, None)
         text, ids, reason, logprobs = parts["generation"] = random_generation(rng)
+        parts["choice"] = rng.choice([0, 1, 127])
         theirs = pb.GenerateChunk(
-            request_id=parts["request_id"], text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs
+            request_id=parts["request_id"],
+            text=text,
+            token_ids=ids,
+            finish_reason=reason,
+            logprobs=logprobs,
+            choice=parts["choice"],
         )
         assert wire.encode_chunk(parts) == fill_common(theirs, parts).SerializeToString(), parts
