@@ -29,6 +29,19 @@ struct Answered {
   }
 };
 
+// A message that is left out where it has nothing.
+template <class Parts>
+struct Filled : Submessage<Parts> {
+  template <class Message>
+  static size_t size(const Message& message) {
+    return Parts::size(message) ? Submessage<Parts>::size(message) : 0;
+  }
+  template <class Message>
+  static void write(WireWriter& out, u32 number, const Message& message) {
+    if (Parts::size(message)) Submessage<Parts>::write(out, number, message);
+  }
+};
+
 template <class Parts>
 using ListFields = Fields<Field<1, Repeated<Submessage<Parts>>>>;
 using LabelFields = Fields<Field<1, Bytes, &LabelView::name>, Field<2, Fixed32, &LabelView::score>,
@@ -45,13 +58,18 @@ template <u32 first>
 using GenerationFields =
     Fields<Field<first, Bytes, &GenerationView::text>, Field<first + 1, Packed, &GenerationView::token_ids>,
            Field<first + 2, Integer, &GenerationView::finish_reason>, Field<5, Column, &GenerationView::logprobs>>;
+using TopFields = Fields<Field<1, Packed, &TopView::ids>, Field<2, Column, &TopView::logprobs>>;
+// These have the same numbers in both.
+using ChoiceFields = Fields<Field<1, Fixed32, &ChoiceScore::logprob>, Field<2, Fixed32, &ChoiceScore::score>>;
+using GenerationEnd = Fields<Field<8, Filled<TopFields>, &GenerationView::top>,
+                             Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choice_scores>>;
 // A Generation, with the other choices of its request.
 struct ChoicesFields {
-  using First = GenerationFields<1>;
-  using Others = Fields<Field<11, Repeated<Submessage<GenerationFields<1>>>, &ResponseView::other_choices>>;
-  static size_t size(const ResponseView& response) { return First::size(response.generation) + Others::size(response); }
+  using One = Fields<GenerationFields<1>, GenerationEnd>;
+  using Others = Fields<Field<11, Repeated<Submessage<One>>, &ResponseView::other_choices>>;
+  static size_t size(const ResponseView& response) { return One::size(response.generation) + Others::size(response); }
   static void write(WireWriter& out, const ResponseView& response) {
-    First::write(out, response.generation);
+    One::write(out, response.generation);
     Others::write(out, response);
   }
 };
@@ -85,7 +103,8 @@ u8* write_response(const ResponseView& response, u8* buffer) {
 }
 
 std::size_t chunk_size(const ChunkView& chunk) {
-  return ChunkHead::size(chunk) + GenerationFields<2>::size(chunk.generation) + ChunkEnd::size(chunk);
+  return ChunkHead::size(chunk) + GenerationFields<2>::size(chunk.generation) + ChunkEnd::size(chunk) +
+         GenerationEnd::size(chunk.generation);
 }
 
 u8* write_chunk(const ChunkView& chunk, u8* buffer) {
@@ -93,6 +112,7 @@ u8* write_chunk(const ChunkView& chunk, u8* buffer) {
   ChunkHead::write(out, chunk);
   GenerationFields<2>::write(out, chunk.generation);
   ChunkEnd::write(out, chunk);
+  GenerationEnd::write(out, chunk.generation);
   return out.end();
 }
 

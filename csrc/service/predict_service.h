@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "service/formats/native_choices.h"
+#include "service/formats/candidates.h"
 #include "service/formats/protocol.h"
 #include "service/intake/intake.h"
 #include "service/methods.h"
@@ -86,8 +86,8 @@ struct PredictMethods {
   NativeReader batch_reader, stream_reader{0};
   const NativeWriter batch_writer{true}, stream_writer{false};
 
-  ChoicesReader choices_reader, chunks_reader;
-  const ChoicesWriter choices_writer;
+  CandidatesReader choices_reader, chunks_reader;
+  const CandidatesWriter choices_writer;
   ItemsMethod predict_choices, generate_choices;
 
   SingleMethod predict, generate;

@@ -5,6 +5,7 @@ runtime would make a Python number of each of its floats. Only the shape that se
 of any other shape goes through the runtime.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -17,6 +18,7 @@ from ..v1 import predict_pb2 as pb
 
 Vector = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length"]
+TopLogprobs = list[list[tuple[int, float]]]
 
 
 @dataclass(slots=True)
@@ -72,6 +74,19 @@ class Usage:
 
 
 @dataclass(slots=True)
+class ChoiceScore:
+    """How likely one of the given texts was.
+
+    Attributes:
+        logprob: natural logarithm of the probability that the model writes it.
+        score: its probability among the choices.
+    """
+
+    logprob: float
+    score: float
+
+
+@dataclass(slots=True)
 class Generation:
     """A text that a model made.
 
@@ -82,6 +97,9 @@ class Generation:
         logprobs: natural logarithm of each token's probability, if asked for.
         usage: tokens of the prompt and of the answer, if the server said; with `n` or `best_of` those of all that were
             made.
+        top_logprobs: in the place of each token the likeliest ones that could be chosen, as ids and logarithms,
+            likeliest first, if asked for.
+        choice_scores: how likely each of the texts was that the call gave, in their order.
         other_choices: beside this one, if `n` asked for more; best first with `best_of`.
     """
 
@@ -90,6 +108,8 @@ class Generation:
     finish_reason: FinishReason
     logprobs: list[float] | None = None
     usage: Usage | None = None
+    top_logprobs: TopLogprobs | None = None
+    choice_scores: list[ChoiceScore] | None = None
     other_choices: list["Generation"] = field(default_factory=list)
 
 
@@ -104,6 +124,8 @@ class Chunk:
         finish_reason: None but in the last chunk of each choice.
         usage: only in these; of this choice.
         timings: microseconds by stage, only in these, if asked for.
+        top_logprobs: in the place of each of these tokens the likeliest ones, if asked for.
+        choice_scores: as in `Generation`. With them there is one chunk.
         choice: which one of `n` it is of, from 0.
     """
 
@@ -113,6 +135,8 @@ class Chunk:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     timings: dict[str, int] | None = None
+    top_logprobs: TopLogprobs | None = None
+    choice_scores: list[ChoiceScore] | None = None
     choice: int = 0
 
 
@@ -197,6 +221,8 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _REASONS.get(message.finish_reason),
         _usage(message),
         _timings(message),
+        _top_logprobs(message),
+        _choice_scores(message),
         message.choice,
     )
 
@@ -373,7 +399,24 @@ def _generation(made: pb.Generation) -> Generation:
     if reason is None:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
-    return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None)
+    ids, logprobs = list(made.token_ids), list(made.logprobs) or None
+    return Generation(made.text, ids, reason, logprobs, None, _top_logprobs(made), _choice_scores(made))
+
+
+def _choice_scores(made: pb.Generation | pb.GenerateChunk) -> list[ChoiceScore] | None:
+    return [ChoiceScore(each.logprob, each.score) for each in made.choice_scores] or None
+
+
+def _top_logprobs(made: pb.Generation | pb.GenerateChunk) -> TopLogprobs | None:
+    if not made.HasField("top_logprobs"):
+        return None
+    top, tokens = made.top_logprobs, len(made.token_ids)
+    n = len(top.token_ids) // tokens if tokens else 0
+    if len(top.logprobs) != len(top.token_ids) or len(top.token_ids) != n * tokens:
+        counts = f"{len(top.token_ids)} likeliest tokens and {len(top.logprobs)} of their log-probabilities"
+        raise errors.Internal(f"the server's answer has {counts} for {tokens} tokens")
+    each = [(i, p) for i, p in zip(top.token_ids, top.logprobs, strict=True)]
+    return [[likely for likely in each[at : at + n] if likely[1] > -math.inf] for at in range(0, n * tokens, n or 1)]
 
 
 def _check_logprobs(made: pb.Generation | pb.GenerateChunk) -> None:

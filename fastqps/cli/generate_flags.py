@@ -40,8 +40,10 @@ def _ids(text: str) -> list[int]:
 _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
+    "choices": " Repeat the flag for each.",
     "logprobs": " With --json.",
     "n": " With --json.",
+    "top_logprobs": " With --json.",
 }
 # What argparse does with an option of each type.
 _KINDS: dict[str, dict[str, Any]] = {
@@ -51,6 +53,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "str": {"metavar": "TEXT"},
     "str | Mapping[str, Any]": {"metavar": "JSON"},
     "str | Sequence[str]": {"action": "append", "metavar": "TEXT"},
+    "Sequence[str]": {"action": "append", "metavar": "TEXT"},
     "Sequence[int]": {"type": _ids, "metavar": "ID,…"},
 }
 
@@ -63,8 +66,10 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
-    for flag, given in (("logprobs", options.logprobs), ("n", (options.n or 1) > 1)):
-        if given and not options.json:
-            raise ConfigError(f"--{flag} has no place in bare text: add --json")
+    for name in ("logprobs", "top_logprobs"):
+        if getattr(options, name) and not options.json:
+            raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
+    if (options.n or 1) > 1 and not options.json:
+        raise ConfigError("--n has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

@@ -14,7 +14,8 @@ from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
-from fastqps.engine.sampling import Choices, check_options
+from fastqps.engine.choices import Choices
+from fastqps.engine.sampling import BestOf, check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import check_text, load_tokenizer
@@ -37,6 +38,11 @@ class Token(NamedTuple):
     id: int
     logprob: float
     finish: int
+    likeliest: Sequence[tuple[int, float]] = ()
+
+
+def _wants_logprobs(options: GenerateOptions) -> bool:
+    return bool(options.get("logprobs") or options.get("top_logprobs"))
 
 
 class _Request(NamedTuple):
@@ -61,7 +67,7 @@ class _Answer:
     """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it."""
 
     def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
-        self.made = Generation("", [], "length", [])
+        self.made = Generation("", [], "length", [], top_logprobs=[])
         self._text = detokenizer.stream() if detokenizer else None
         self._stops = StopStrings(stop)
         self._given = (0, 0)  # characters and tokens that ``news`` has given
@@ -69,9 +75,10 @@ class _Answer:
     def add(self, token: Token) -> bool:
         """Whether a stop text is complete now: the answer ends before it."""
         made = self.made
-        assert made.logprobs is not None
+        assert made.logprobs is not None and made.top_logprobs is not None
         made.token_ids.append(token.id)
         made.logprobs.append(token.logprob)
+        made.top_logprobs.append([likely for likely in token.likeliest if likely[1] > -math.inf])
         stopped = False
         if self._text and token.finish != STOP:  # the token that ends a text is not in it
             stopped = self._give_out(self._text.append([token.id]))
@@ -82,12 +89,16 @@ class _Answer:
             made.finish_reason = "stop"
         return stopped
 
-    def news(self, prompt: _Prompt, last: bool, logprobs: bool) -> Chunk:
+    def news(self, prompt: _Prompt, last: bool, options: GenerateOptions) -> Chunk:
         """The text and tokens since the last call."""
         made, (characters, tokens) = self.made, self._given
-        assert made.logprobs is not None
+        assert made.logprobs is not None and made.top_logprobs is not None
         self._given = len(made.text), len(made.token_ids)
-        chunk = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
+        chunk = Chunk(made.text[characters:], made.token_ids[tokens:])
+        if _wants_logprobs(options):
+            chunk.logprobs = made.logprobs[tokens:]
+        if options.get("top_logprobs"):
+            chunk.top_logprobs = made.top_logprobs[tokens:]
         if last:
             chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
         return chunk
@@ -102,19 +113,6 @@ def _candidate(options: GenerateOptions, place: int) -> GenerateOptions:
     """The options of a prompt's candidate: each has a seed of its own."""
     seed = options.get("seed")
     return options if seed is None else {**options, "seed": (seed + place) % (1 << 64)}
-
-
-def _joined(prompt: _Prompt, candidates: Sequence[Generation], choices: Choices, logprobs: bool) -> Generation:
-    """The choices as one answer: of equally likely candidates the first."""
-    usage = prompt.usage(candidates[0])
-    usage.output_tokens = sum(len(made.token_ids) for made in candidates)
-    if choices.candidates > choices.n:
-        candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: choices.n]
-    for made in candidates:
-        made.logprobs = made.logprobs if logprobs else None
-    first, *others = candidates
-    first.usage, first.other_choices = usage, others
-    return first
 
 
 def _mean_logprob(made: Generation) -> float:
@@ -222,11 +220,14 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        stops, choices = self._stops(options), Choices.of(options)
+        stops, best_of = self._stops(options), BestOf.of(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
-        begun = [[_Answer(self._detokenizer, stops) for _ in range(choices.candidates)] for _ in encoded]
+        if options.get("choices"):
+            chosen = [self._choose(encoded, _candidate(options, place)) for place in range(best_of.candidates)]
+            return self._joined(encoded, [list(each) for each in zip(*chosen, strict=True)], best_of, options)
+        begun = [[_Answer(self._detokenizer, stops) for _ in range(best_of.candidates)] for _ in encoded]
         answers = {
             self.add(prompt.ids, **_candidate(asked, place)): answer
             for prompt, candidates in zip(encoded, begun, strict=True)
@@ -245,8 +246,7 @@ class Generator:
             for request in answers:
                 self.drop(request)
         made = [[answer.made for answer in candidates] for candidates in begun]
-        logprobs = bool(options.get("logprobs"))
-        return [_joined(prompt, each, choices, logprobs) for prompt, each in zip(encoded, made, strict=True)]
+        return self._joined(encoded, made, best_of, options)
 
     def generate_stream(
         self, prompt: Prompt, *, truncate: bool = False, **options: Unpack[GenerateOptions]
@@ -255,13 +255,26 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
-        stops, choices = self._stops(options), Choices.of(options)
-        if choices.candidates > choices.n:
-            raise ValueError(f"best_of {choices.candidates} is out of range: n, {choices.n}, of a stream")
+        stops, best_of = self._stops(options), BestOf.of(options)
+        if best_of.candidates > best_of.n:
+            raise ValueError(f"best_of {best_of.candidates} is out of range: n, {best_of.n}, of a stream")
+        if options.get("choices"):
+            (made,) = self.generate([prompt], truncate=truncate, **options)
+            for place, each in enumerate([made, *made.other_choices]):
+                yield Chunk(
+                    each.text,
+                    each.token_ids,
+                    each.logprobs,
+                    each.finish_reason,
+                    each.usage,
+                    choice_scores=each.choice_scores,
+                    choice=place,
+                )
+            return
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
         encoded = self._encode("the prompt", prompt, truncate, options)
-        places = {self.add(encoded.ids, **_candidate(asked, place)): place for place in range(choices.n)}
+        places = {self.add(encoded.ids, **_candidate(asked, place)): place for place in range(best_of.n)}
         answers = {request: _Answer(self._detokenizer, stops) for request in places}
         left = set(answers)
         try:
@@ -274,12 +287,61 @@ class Generator:
                     if last:
                         self.drop(token.request)
                         left.remove(token.request)
-                    chunk = answer.news(encoded, last, bool(options.get("logprobs")))
+                    chunk = answer.news(encoded, last, options)
                     chunk.choice = places[token.request]
                     yield chunk
         finally:
             for request in answers:
                 self.drop(request)
+
+    def _joined(
+        self,
+        prompts: Sequence[_Prompt],
+        made: Sequence[Sequence[Generation]],
+        best_of: BestOf,
+        options: GenerateOptions,
+    ) -> list[Generation]:
+        """The answers to each prompt as one: of equally likely candidates the first."""
+        answers = []
+        for prompt, candidates in zip(prompts, made, strict=True):
+            usage = prompt.usage(candidates[0])
+            usage.output_tokens = sum(len(each.token_ids) for each in candidates)
+            if best_of.candidates > best_of.n:
+                candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: best_of.n]
+            for each in candidates:
+                each.usage = None
+                each.logprobs = each.logprobs if _wants_logprobs(options) else None
+                each.top_logprobs = each.top_logprobs if options.get("top_logprobs") else None
+            first, *others = candidates
+            first.usage, first.other_choices = usage, others
+            answers.append(first)
+        return answers
+
+    def _choose(self, prompts: Sequence[_Prompt], options: GenerateOptions) -> list[Generation]:
+        """For each prompt one of the options' texts."""
+        if structure_of(options):
+            raise ValueError("choices: are given beside a structure; a text can have one of them")
+        choices = Choices.of(options["choices"], self._tokenizer, self.card)
+        asked = [check_options(options, self.card) | choices.options() for _ in prompts]
+        found: dict[int, list[Token]] = {}
+        for prompt, each in zip(prompts, asked, strict=True):
+            self._requests += 1
+            self._waiting[self._requests] = _Request(list(prompt.ids), each, None)
+            found[self._requests] = []
+        try:
+            while left := [request for request, tokens in found.items() if len(tokens) < choices.tree.rows]:
+                for token in self._tokens_of(left):
+                    found[token.request].append(token)
+        finally:
+            for request in found:
+                self.drop(request)
+        answers = []
+        for each, tokens in zip(asked, found.values(), strict=True):
+            firsts, all_of_them = [token.logprob for token in tokens], [token.likeliest for token in tokens]
+            logprobs = [[logprob for _, logprob in row] for row in all_of_them]
+            made = choices.answer(firsts, logprobs, each.get("temperature", 0.0), each["seed"])
+            answers.append(made)
+        return answers
 
     def _tokens_of(self, requests: Collection[int]) -> list[Token]:
         """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""

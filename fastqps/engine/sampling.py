@@ -11,19 +11,19 @@ from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
 from fastqps.models.files.generation_keys import LogitOptions, float32
 
-_NOT_SAMPLED = ("stop", "add_special_tokens", "structure", "structure_text", "n", "best_of")
+_NOT_SAMPLED = ("stop", "choices", "add_special_tokens", "structure", "structure_text", "n", "best_of")
 _ALL = {row.name: row for row in OPTIONS if row.path.startswith("generate.")}
 _ROWS = {name: row for name, row in _ALL.items() if name not in _NOT_SAMPLED}
 
 
-class Choices(NamedTuple):
+class BestOf(NamedTuple):
     """How many answers a prompt gets, and of how many candidates they are the best."""
 
     n: int
     candidates: int
 
     @classmethod
-    def of(cls, options: GenerateOptions) -> Choices:
+    def of(cls, options: GenerateOptions) -> BestOf:
         """``ValueError`` names the option that is out of range."""
         n = options.get("n") or 1
         candidates = options.get("best_of") or n

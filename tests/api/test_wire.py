@@ -13,9 +13,9 @@ import pytest
 from google import protobuf
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
+from wire import wire
 
 from fastqps._core import TASKS
-from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute
@@ -348,7 +348,15 @@ def random_floats(rng: random.Random) -> list[float]:
 
 def random_generation(rng: random.Random) -> tuple[Any, ...]:
     ids = [rng.choice(COUNTS) for _ in range(rng.choice([0, 1, 60]))]
-    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng)
+    top = [rng.choice(COUNTS) for _ in range(rng.choice([0, 0, 1, 60]))]
+    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng), top, random_floats(rng) if top else []
+
+
+def generation_fields(made: tuple[Any, ...]) -> dict[str, Any]:
+    """Those of a Generation and of a GenerateChunk."""
+    text, ids, reason, logprobs, top_ids, top_logprobs = made
+    fields = {"text": text, "token_ids": ids, "finish_reason": reason, "logprobs": logprobs}
+    return fields | ({"top_logprobs": pb.TopLogprobs(token_ids=top_ids, logprobs=top_logprobs)} if top_ids else {})
 
 
 def random_response(rng: random.Random) -> dict[str, Any]:
@@ -407,10 +415,9 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
         labels = [pb.Label(name=name, score=score, index=index) for name, score, index in parts["classification"]]
         message.classification.CopyFrom(pb.Classification(labels=labels))
     if "generation" in parts:
-        text, ids, reason, logprobs = parts["generation"]
-        message.generation.CopyFrom(pb.Generation(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs))
-        for text, ids, reason, logprobs in parts.get("other_choices", ()):
-            message.generation.other_choices.add(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs)
+        message.generation.CopyFrom(pb.Generation(**generation_fields(parts["generation"])))
+        for each in parts.get("other_choices", ()):
+            message.generation.other_choices.add(**generation_fields(each))
     if "multi" in parts:
         values, raw, dtype, dimensions = parts["multi"]
         message.multi.CopyFrom(pb.MultiVector(values=values, raw=raw, dtype=dtype, dimensions=dimensions))
@@ -441,14 +448,8 @@ def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
         parts = random_response(rng)
         for other in ("status", "sparse"):
             parts.pop(other, None)
-        text, ids, reason, logprobs = parts["generation"] = random_generation(rng)
+        parts["generation"] = random_generation(rng)
         parts["choice"] = rng.choice([0, 1, 127])
-        theirs = pb.GenerateChunk(
-            request_id=parts["request_id"],
-            text=text,
-            token_ids=ids,
-            finish_reason=reason,
-            logprobs=logprobs,
-            choice=parts["choice"],
-        )
+        fields = {**generation_fields(parts["generation"]), "choice": parts["choice"]}
+        theirs = pb.GenerateChunk(request_id=parts["request_id"], **fields)
         assert wire.encode_chunk(parts) == fill_common(theirs, parts).SerializeToString(), parts

@@ -24,7 +24,7 @@ class ChatMessages {
 };
 
 // POST /v1/chat/completions.
-class ChatReader final : public CompletionsReader {
+class ChatReader : public CompletionsReader {
  public:
   explicit ChatReader(u32 choices_max);
 
@@ -34,14 +34,27 @@ class ChatReader final : public CompletionsReader {
   FieldRows fields() const override;
   void clear() override;
   FieldError check(const transport::CallInfo&, ReasonText&) override;
+  FieldError read_logprobs(const GivenField& field);
+  FieldError read_top_logprobs(const GivenField& field);
   FieldError read_variables(const GivenField& field);
   FieldError read_variable(const GivenField& field);
   FieldError read_modalities(const GivenField& field);
+  FieldError read_tools(const GivenField& field);
+  FieldError read_tool_choice(const GivenField& field);
 
   ChatMessages messages_;
   bool continues_ = false;
   std::optional<bool> generation_prompt_;
   std::string variables_;  // members of a JSON object
+};
+
+// POST /tokenize with messages: a chat, whose other fields change nothing.
+class TokenizedChatReader final : public ChatReader {
+ public:
+  TokenizedChatReader() : ChatReader(1) {}
+
+ private:
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) override;
 };
 
 }  // namespace fastqps::protocols

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/choices.h"
+#include "contract/best_of.h"
 #include "contract/context_head.h"
 #include "protocols/json/text_input.h"
 #include "service/tables/routes.h"
@@ -61,7 +61,7 @@ struct CompletionsHead {
   Usage usage = Usage::kNone;
   char ignored = '@';  // a letter of IgnoredFields
   Form form = Form::kText;
-  Choices choices;  // of each prompt
+  BestOf choices = {};  // of each prompt
 };
 
 // POST /v1/completions.
@@ -101,6 +101,7 @@ class CompletionsReader : public FieldsReader {
  private:
   FieldRows api_fields() const final;
   FieldError read_stream_options(const GivenField& field);
+  FieldError read_structured_outputs(const GivenField& field);
   FieldError read_logprobs(const GivenField& field);
 
   const u32 items_max_;

@@ -1,14 +1,14 @@
 // A PredictRequest with several choices: each candidate is an item, and their answers are one PredictResponse, or
 // GenerateChunks that name their choice.
 #pragma once
-#include "contract/choices.h"
+#include "contract/best_of.h"
 #include "service/formats/protocol.h"
 
 namespace fastqps::service {
 
-class ChoicesReader final : public RequestReader {
+class CandidatesReader final : public RequestReader {
  public:
-  ChoicesReader(u32 items_max, bool streams) : items_max_(items_max), streams_(streams) {}
+  CandidatesReader(u32 items_max, bool streams) : items_max_(items_max), streams_(streams) {}
 
   FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override;
   u32 items() const override { return choices_.candidates; }
@@ -25,10 +25,10 @@ class ChoicesReader final : public RequestReader {
   const u32 items_max_;
   const bool streams_;
   RequestView request_;
-  Choices choices_;
+  BestOf choices_;
 };
 
-class ChoicesWriter final : public AnswerWriter {
+class CandidatesWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;

@@ -1,4 +1,4 @@
-#include "service/formats/native_choices.h"
+#include "service/formats/candidates.h"
 
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace {
 ResponseView joined(const AnsweredCall& call, std::span<const ResponseView> items, std::vector<GenerationView>& choices,
                     Usage& usage) {
   ResponseView response = items[0];
-  choose(head_of<Choices>(call.context), items, choices);
+  choose(head_of<BestOf>(call.context), items, choices);
   response.generation = choices[0];
   response.other_choices = std::span(choices).subspan(1);
   if (!response.usage) return response;
@@ -25,22 +25,22 @@ ResponseView joined(const AnsweredCall& call, std::span<const ResponseView> item
 
 }  // namespace
 
-FieldError ChoicesReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+FieldError CandidatesReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
   const std::string_view bytes(reinterpret_cast<const char*>(message.data()), message.size());
   if (const FieldError error = parse_request(bytes, &request_)) return error;
-  choices_ = Choices::of(request_.generate);
-  return check_choices(request_.generate, 1, items_max_, streams_, reason);
+  choices_ = BestOf::of(request_.generate);
+  return check_best_of(request_.generate, 1, items_max_, streams_, reason);
 }
 
-std::string_view ChoicesReader::context() const { return bytes_of(choices_); }
+std::string_view CandidatesReader::context() const { return bytes_of(choices_); }
 
-size_t ChoicesWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
+size_t CandidatesWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
   std::vector<GenerationView> choices;
   Usage usage;
   return response_size(joined(call, items, choices, usage));
 }
 
-u8* ChoicesWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const {
+u8* CandidatesWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const {
   std::vector<GenerationView> choices;
   Usage usage;
   return write_response(joined(call, items, choices, usage), out);
