@@ -42,6 +42,7 @@ _MORE = {
     "stop": " Repeat the flag for more.",
     "choices": " Repeat the flag for each.",
     "logprobs": " With --json.",
+    "n": " With --json.",
     "top_logprobs": " With --json.",
 }
 # What argparse does with an option of each type.
@@ -68,5 +69,7 @@ def check_flags(options: argparse.Namespace) -> None:
     for name in ("logprobs", "top_logprobs"):
         if getattr(options, name) and not options.json:
             raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
+    if (options.n or 1) > 1 and not options.json:
+        raise ConfigError("--n has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

@@ -102,7 +102,7 @@ namespace {
 constexpr char kConnectionPrefix[] = "connection:";
 }
 
-Intake::ParseBegin Intake::begin_parse(const Origin& from) {
+Intake::Begun Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
   return {timed, timed || (from.info->traced && tables_.attachment->records()) ? now_ns() : 0};
 }
@@ -149,7 +149,7 @@ Refusal Intake::no_room(const char* parts) {
 }
 
 // Stores the times of the item's first stages.
-void Intake::stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns) {
+void Intake::stamp(const Origin& from, u32 slot, Begun begin, u64 parsed_ns) {
   Item& item = tables_.items[slot];
   tables_.items.times(slot) = {begin.ns, parsed_ns};
   const u64 now = queue_.stamp();
