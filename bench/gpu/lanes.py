@@ -140,6 +140,6 @@ class DecodeMix:
             self._batch.admit(self._step, ids, user=self._named, max_tokens=max_tokens, ignore_eos=True)
             self._users.add(self._named)
         took_us = self._run(self._batch.seal(self._step))
-        ended = {user for user, _, _, finish in self._batch.retire(self._step) if finish}
+        ended = {user for user, *_, finish, _ in self._batch.retire(self._step) if finish}
         self._users -= ended
         return took_us

@@ -29,6 +29,19 @@ struct Answered {
   }
 };
 
+// A message that is left out where it has nothing.
+template <class Parts>
+struct Filled : Submessage<Parts> {
+  template <class Message>
+  static size_t size(const Message& message) {
+    return Parts::size(message) ? Submessage<Parts>::size(message) : 0;
+  }
+  template <class Message>
+  static void write(WireWriter& out, u32 number, const Message& message) {
+    if (Parts::size(message)) Submessage<Parts>::write(out, number, message);
+  }
+};
+
 template <class Parts>
 using ListFields = Fields<Field<1, Repeated<Submessage<Parts>>>>;
 using LabelFields = Fields<Field<1, Bytes, &LabelView::name>, Field<2, Fixed32, &LabelView::score>,
@@ -45,6 +58,11 @@ template <u32 first>
 using GenerationFields =
     Fields<Field<first, Bytes, &GenerationView::text>, Field<first + 1, Packed, &GenerationView::token_ids>,
            Field<first + 2, Integer, &GenerationView::finish_reason>, Field<5, Column, &GenerationView::logprobs>>;
+using TopFields = Fields<Field<1, Packed, &TopView::ids>, Field<2, Column, &TopView::logprobs>>;
+// These have the same numbers in both.
+using ChoiceFields = Fields<Field<1, Fixed32, &ChoiceView::logprob>, Field<2, Fixed32, &ChoiceView::score>>;
+using GenerationEnd = Fields<Field<8, Filled<TopFields>, &GenerationView::top>,
+                             Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choices>>;
 using StatusFields = Fields<Field<1, Integer, &StatusView::code>, Field<2, Bytes, &StatusView::message>,
                             Field<4, Integer, &StatusView::retry_after_ms>>;
 using UsageFields = Fields<Field<1, Integer, &Usage::input_tokens>, Field<2, Integer, &Usage::output_tokens>,
@@ -54,7 +72,7 @@ using Answer = ResponseView;
 using ResponseFields =
     Fields<Field<1, Integer, &Answer::request_id>, Answered<2, VectorFields, &Answer::embedding, Output::kEmbedding>,
            Answered<3, ListFields<LabelFields>, &Answer::labels, Output::kClassification>,
-           Answered<4, GenerationFields<1>, &Answer::generation, Output::kGeneration>,
+           Answered<4, Fields<GenerationFields<1>, GenerationEnd>, &Answer::generation, Output::kGeneration>,
            Field<5, Submessage<TimingsFields>, &Answer::timings>, Field<6, Submessage<StatusFields>, &Answer::status>,
            Field<7, Submessage<UsageFields>, &Answer::usage>,
            Answered<8, ListFields<EntityFields>, &Answer::entities, Output::kEntities>,
@@ -75,7 +93,8 @@ u8* write_response(const ResponseView& response, u8* buffer) {
 }
 
 std::size_t chunk_size(const ChunkView& chunk) {
-  return ChunkHead::size(chunk) + GenerationFields<2>::size(chunk.generation) + ChunkEnd::size(chunk);
+  return ChunkHead::size(chunk) + GenerationFields<2>::size(chunk.generation) + ChunkEnd::size(chunk) +
+         GenerationEnd::size(chunk.generation);
 }
 
 u8* write_chunk(const ChunkView& chunk, u8* buffer) {
@@ -83,6 +102,7 @@ u8* write_chunk(const ChunkView& chunk, u8* buffer) {
   ChunkHead::write(out, chunk);
   GenerationFields<2>::write(out, chunk.generation);
   ChunkEnd::write(out, chunk);
+  GenerationEnd::write(out, chunk.generation);
   return out.end();
 }
 

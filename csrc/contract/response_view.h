@@ -50,11 +50,28 @@ struct SparseView {
   u32 active = 0;
 };
 
+// The likeliest tokens in the place of each generated one: as many for each. Those that cannot be chosen are at the
+// end, with -inf.
+struct TopView {
+  std::span<const u32> ids = {};
+  std::span<const float> logprobs = {};
+};
+
+// One of the texts that a request lets the model choose from. score: its probability among them.
+struct ChoiceView {
+  std::string_view text = {};
+  float logprob = 0, score = 0;
+};
+
 struct GenerationView {
   std::string_view text = {};
   std::span<const u32> token_ids = {};
   std::span<const float> logprobs = {};
   FinishReason finish_reason = FinishReason::kUnspecified;
+  TopView top = {};  // empty: not asked for
+  std::span<const u32> text_offsets =
+      {};  // with logprobs: how many characters of the answer are in front of each token
+  std::span<const ChoiceView> choices = {};  // in the request's order; empty: any text was possible
 };
 
 // An answer as it lies in its slot, for an edge.

@@ -91,7 +91,7 @@ void EdgeDispatcher::take_invalid(u32 number, Link& link, const StepRow& answer)
     return fail(number, link, answer, "the upstream server's answer to this request does not fit the model");
   flights_[number].invalid_answer = true;
   const std::string form = std::to_string(answer.n_values) + " values of kind " + std::to_string(answer.kind) + " in " +
-                           std::to_string(answer.values.size()) + " bytes";
+                           std::to_string(answer.values[0].size()) + " bytes";
   upstreams_.eject(link, "its answers do not fit the model (" + form + "): run the same fastqps there", now_ns_);
 }
 

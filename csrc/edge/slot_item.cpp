@@ -76,11 +76,11 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
 bool row_fits(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot) {
   if (!has_form(route, answer, n_tokens, slot)) return false;
   const u64 bytes = answer_bytes(Answer(answer.kind), u8(answer.dtype), answer.n_values);
-  return bytes == answer.values.size() && bytes <= segment.answer_room(slot).size();
+  return bytes == answer.values[0].size() && bytes <= segment.answer_room(slot).size();
 }
 
 void write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
-  std::copy(answer.values.begin(), answer.values.end(), segment.answer_room(slot).begin());
+  std::copy(answer.values[0].begin(), answer.values[0].end(), segment.answer_room(slot).begin());
   slot.status = 0;
   slot.kind = Answer(answer.kind);
   slot.answer_dtype = u8(answer.dtype);
@@ -90,22 +90,29 @@ void write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
 
 // Tokens that the client may have already are compared with what is in the slot.
 Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot) {
+  const TokenAnswer out(segment.answer_room(slot), slot.sampling.max_tokens, slot.sampling.top_logprobs);
+  const u32 n = answer.n_values, end = before + n;
   const bool logprobs = slot.flags & kLogprobs;
-  const u64 n = answer.n_values, end = before + n;
-  const std::span<u8> room = segment.answer_room(slot);
-  if (Answer(answer.kind) != Answer::kTokens || answer.values.size() != n * (logprobs ? kTokenBytes : sizeof(u32)) ||
-      end > route.max_output_tokens || u64(route.max_output_tokens) * kTokenBytes > room.size() ||
-      answer.finish > u32(Finish::kLength) || !n)
+  const u64 token_bytes = logprobs ? TokenAnswer::token_bytes(out.top()) : sizeof(u32);
+  const std::span<const u8> values = answer.values[0];
+  if (Answer(answer.kind) != Answer::kTokens || values.size() != n * token_bytes || end < before ||
+      end > std::min(out.max_tokens(), route.max_output_tokens) || answer.finish > u32(Finish::kLength) || !n)
     return Written::kBroken;
-  u32* ids = reinterpret_cast<u32*>(room.data());
-  float* probabilities = reinterpret_cast<float*>(ids + route.max_output_tokens);
   const u32 made = slot.n_made.load(kRelaxed);  // relaxed: our own word
-  const u64 known = made > before ? std::min<u64>(made - before, n) : 0;
-  if (std::memcmp(ids + before, answer.values.data(), known * sizeof(u32))) return Written::kOther;
-  const u8* from = answer.values.data();
-  std::memcpy(ids + before + known, from + known * sizeof(u32), (n - known) * sizeof(u32));
-  if (logprobs)
-    std::memcpy(probabilities + before + known, from + (n + known) * sizeof(u32), (n - known) * sizeof(float));
+  const u32 known = made > before ? std::min(made - before, n) : 0, from = before + known, more = n - known;
+  if (std::memcmp(out.ids(before, known).data(), values.data(), known * sizeof(u32))) return Written::kOther;
+  // The columns stand one behind the other.
+  const u8* column = values.data();
+  const auto take = [&](const auto& to, u32 each) {
+    std::memcpy(to.data(), column + u64(known) * each * sizeof(u32), to.size_bytes());
+    column += u64(n) * each * sizeof(u32);
+  };
+  take(out.ids(from, more), 1);
+  if (logprobs) {
+    take(out.logprobs(from, more), 1);
+    take(out.top_ids(from, more), out.top());
+    take(out.top_logprobs(from, more), out.top());
+  }
   if (!answer.finish) {
     if (end > made) slot.n_made.store(u32(end), kRelease);  // pairs with the front door's load: they are readable
     return Written::kPart;

@@ -5,6 +5,7 @@ runtime would make a Python number of each of its floats. Only the shape that se
 of any other shape goes through the runtime.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -17,6 +18,7 @@ from ..v1 import predict_pb2 as pb
 
 Vector = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length"]
+TopLogprobs = list[list[tuple[int, float]]]
 
 
 @dataclass(slots=True)
@@ -72,6 +74,19 @@ class Usage:
 
 
 @dataclass(slots=True)
+class Choice:
+    """How likely one of the given texts was.
+
+    Attributes:
+        logprob: natural logarithm of the probability that the model writes it.
+        score: its probability among the choices.
+    """
+
+    logprob: float
+    score: float
+
+
+@dataclass(slots=True)
 class Generation:
     """A text that a model made.
 
@@ -81,6 +96,9 @@ class Generation:
         finish_reason: "stop": the model ended the text, or a stop string or stop token was met; "length": the limit.
         logprobs: natural logarithm of each token's probability, if asked for.
         usage: tokens of the prompt and of the answer, if the server said.
+        top_logprobs: in the place of each token the likeliest ones that could be chosen, as ids and logarithms,
+            likeliest first, if asked for.
+        choices: how likely each of the texts was that the call gave, in their order.
     """
 
     text: str
@@ -88,6 +106,8 @@ class Generation:
     finish_reason: FinishReason
     logprobs: list[float] | None = None
     usage: Usage | None = None
+    top_logprobs: TopLogprobs | None = None
+    choices: list[Choice] | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +121,8 @@ class Chunk:
         finish_reason: None but in the last chunk.
         usage: only in the last chunk.
         timings: microseconds by stage, only in the last chunk, if asked for.
+        top_logprobs: in the place of each of these tokens the likeliest ones, if asked for.
+        choices: as in `Generation`. With them there is one chunk.
     """
 
     text: str
@@ -109,6 +131,8 @@ class Chunk:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     timings: dict[str, int] | None = None
+    top_logprobs: TopLogprobs | None = None
+    choices: list[Choice] | None = None
 
 
 @dataclass(slots=True)
@@ -192,6 +216,8 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _REASONS.get(message.finish_reason),
         _usage(message),
         _timings(message),
+        _top_logprobs(message),
+        _choices(message),
     )
 
 
@@ -366,7 +392,24 @@ def _generation(message: pb.PredictResponse) -> Generation:
     if reason is None:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
-    return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None, _usage(message))
+    ids, logprobs = list(made.token_ids), list(made.logprobs) or None
+    return Generation(made.text, ids, reason, logprobs, _usage(message), _top_logprobs(made), _choices(made))
+
+
+def _choices(made: pb.Generation | pb.GenerateChunk) -> list[Choice] | None:
+    return [Choice(each.logprob, each.score) for each in made.choices] or None
+
+
+def _top_logprobs(made: pb.Generation | pb.GenerateChunk) -> TopLogprobs | None:
+    if not made.HasField("top_logprobs"):
+        return None
+    top, tokens = made.top_logprobs, len(made.token_ids)
+    n = len(top.token_ids) // tokens if tokens else 0
+    if len(top.logprobs) != len(top.token_ids) or len(top.token_ids) != n * tokens:
+        counts = f"{len(top.token_ids)} likeliest tokens and {len(top.logprobs)} of their log-probabilities"
+        raise errors.Internal(f"the server's answer has {counts} for {tokens} tokens")
+    each = [(i, p) for i, p in zip(top.token_ids, top.logprobs, strict=True)]
+    return [[likely for likely in each[at : at + n] if likely[1] > -math.inf] for at in range(0, n * tokens, n or 1)]
 
 
 def _check_logprobs(made: pb.Generation | pb.GenerateChunk) -> None:

@@ -49,18 +49,27 @@ def sparse_json(found: SparseEmbedding) -> dict[str, Any]:
 def generation_json(found: Generation) -> dict[str, Any]:
     """A text that was made, by a server or by the engine."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids, "finish_reason": found.finish_reason}
-    if found.logprobs is not None:
-        shown["logprobs"] = _floats(found.logprobs)
+    _show_logprobs(found, shown)
     if found.usage is not None:
         shown |= _usage(found.usage, made=True)
     return shown
 
 
+def _show_logprobs(found: Generation | Chunk, shown: dict[str, Any]) -> None:
+    if found.logprobs is not None:
+        shown["logprobs"] = _floats(found.logprobs)
+    if found.top_logprobs is not None:
+        shown["top_logprobs"] = [[_likely(*likely) for likely in each] for each in found.top_logprobs]
+
+
+def _likely(id: int, logprob: float) -> dict[str, Any]:
+    return {"id": id, "logprob": _floats([logprob])[0]}
+
+
 def chunk_json(found: Chunk) -> dict[str, Any]:
     """A piece of a text that is being made."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
-    if found.logprobs is not None:
-        shown["logprobs"] = _floats(found.logprobs)
+    _show_logprobs(found, shown)
     if found.finish_reason is not None:
         shown["finish_reason"] = found.finish_reason
     if found.usage is not None:

@@ -40,7 +40,9 @@ def _ids(text: str) -> list[int]:
 _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
+    "choices": " Repeat the flag for each.",
     "logprobs": " With --json.",
+    "top_logprobs": " With --json.",
 }
 # What argparse does with an option of each type.
 _KINDS: dict[str, dict[str, Any]] = {
@@ -50,6 +52,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "str": {"metavar": "TEXT"},
     "str | Mapping[str, Any]": {"metavar": "JSON"},
     "str | Sequence[str]": {"action": "append", "metavar": "TEXT"},
+    "Sequence[str]": {"action": "append", "metavar": "TEXT"},
     "Sequence[int]": {"type": _ids, "metavar": "ID,…"},
 }
 
@@ -62,7 +65,8 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
-    if options.logprobs and not options.json:
-        raise ConfigError("--logprobs has no place in bare text: add --json")
+    for name in ("logprobs", "top_logprobs"):
+        if getattr(options, name) and not options.json:
+            raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

@@ -66,7 +66,7 @@ PEERS: dict[str, dict[str, str]] = {
         "--load-format FORMAT": f"weights are read from safetensors alone; {OUT}",
         "--download-dir DIR": _CACHE,
         "--enforce-eager": f"steps are captured on GPUs, and cannot be otherwise; {OUT}",
-        "--max-logprobs N": f"an answer has the log-probability of its own tokens alone; {OUT}",
+        "--max-logprobs N": f"a request can have 20; {OUT}",
         "--seed N": _REQUEST,
         "--enable-log-requests": _NO_TEXTS,
         "--disable-log-requests": _NO_TEXTS,

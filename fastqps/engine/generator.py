@@ -14,6 +14,7 @@ from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
+from fastqps.engine.choices import Choices
 from fastqps.engine.sampling import check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
@@ -37,6 +38,11 @@ class Token(NamedTuple):
     id: int
     logprob: float
     finish: int
+    likeliest: Sequence[tuple[int, float]] = ()
+
+
+def _wants_logprobs(options: GenerateOptions) -> bool:
+    return bool(options.get("logprobs") or options.get("top_logprobs"))
 
 
 class _Request(NamedTuple):
@@ -61,7 +67,7 @@ class _Answer:
     """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it."""
 
     def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str]) -> None:
-        self.made = Generation("", [], "length", [])
+        self.made = Generation("", [], "length", [], top_logprobs=[])
         self._text = detokenizer.stream() if detokenizer else None
         self._stops = StopStrings(stop)
         self._given = (0, 0)  # characters and tokens that ``news`` has given
@@ -69,9 +75,10 @@ class _Answer:
     def add(self, token: Token) -> bool:
         """Whether a stop text is complete now: the answer ends before it."""
         made = self.made
-        assert made.logprobs is not None
+        assert made.logprobs is not None and made.top_logprobs is not None
         made.token_ids.append(token.id)
         made.logprobs.append(token.logprob)
+        made.top_logprobs.append([likely for likely in token.likeliest if likely[1] > -math.inf])
         stopped = False
         if self._text and token.finish != STOP:  # the token that ends a text is not in it
             stopped = self._give_out(self._text.append([token.id]))
@@ -82,12 +89,16 @@ class _Answer:
             made.finish_reason = "stop"
         return stopped
 
-    def news(self, prompt: _Prompt, last: bool, logprobs: bool) -> Chunk:
+    def news(self, prompt: _Prompt, last: bool, options: GenerateOptions) -> Chunk:
         """The text and tokens since the last call."""
         made, (characters, tokens) = self.made, self._given
-        assert made.logprobs is not None
+        assert made.logprobs is not None and made.top_logprobs is not None
         self._given = len(made.text), len(made.token_ids)
-        chunk = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
+        chunk = Chunk(made.text[characters:], made.token_ids[tokens:])
+        if _wants_logprobs(options):
+            chunk.logprobs = made.logprobs[tokens:]
+        if options.get("top_logprobs"):
+            chunk.top_logprobs = made.top_logprobs[tokens:]
         if last:
             chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
         return chunk
@@ -203,6 +214,8 @@ class Generator:
         asked = self._stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
+        if options.get("choices"):
+            return self._choose(encoded, options)
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
         answers = {self.add(prompt.ids, **asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
@@ -218,7 +231,8 @@ class Generator:
             for request in answers:
                 self.drop(request)
         for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if options.get("logprobs") else None
+            answer.made.logprobs = answer.made.logprobs if _wants_logprobs(options) else None
+            answer.made.top_logprobs = answer.made.top_logprobs if options.get("top_logprobs") else None
             answer.made.usage = prompt.usage(answer.made)
         return [answer.made for answer in begun]
 
@@ -229,6 +243,10 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
+        if options.get("choices"):
+            (made,) = self.generate([prompt], truncate=truncate, **options)
+            yield Chunk(made.text, made.token_ids, made.logprobs, made.finish_reason, made.usage, choices=made.choices)
+            return
         stops = self._stops(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
@@ -240,9 +258,37 @@ class Generator:
                 for token in self._tokens_of({request}):
                     if not last:
                         last = answer.add(token) or bool(token.finish)
-                        yield answer.news(encoded, last, bool(options.get("logprobs")))
+                        yield answer.news(encoded, last, options)
         finally:
             self.drop(request)
+
+    def _choose(self, prompts: Sequence[_Prompt], options: GenerateOptions) -> list[Generation]:
+        """For each prompt one of the options' texts."""
+        if structure_of(options):
+            raise ValueError("choices: are given beside a structure; a text can have one of them")
+        choices = Choices.of(options["choices"], self._tokenizer, self.card)
+        asked = [check_options(options, self.card) | choices.options() for _ in prompts]
+        found: dict[int, list[Token]] = {}
+        for prompt, each in zip(prompts, asked, strict=True):
+            self._requests += 1
+            self._waiting[self._requests] = _Request(list(prompt.ids), each, None)
+            found[self._requests] = []
+        try:
+            while left := [request for request, tokens in found.items() if len(tokens) < choices.tree.rows]:
+                for token in self._tokens_of(left):
+                    found[token.request].append(token)
+        finally:
+            for request in found:
+                self.drop(request)
+        answers = []
+        for prompt, each, tokens in zip(prompts, asked, found.values(), strict=True):
+            firsts, all_of_them = [token.logprob for token in tokens], [token.likeliest for token in tokens]
+            logprobs = [[logprob for _, logprob in row] for row in all_of_them]
+            made = choices.answer(firsts, logprobs, each.get("temperature", 0.0), each["seed"])
+            made.logprobs = made.logprobs if _wants_logprobs(options) else None
+            made.usage = prompt.usage(made)
+            answers.append(made)
+        return answers
 
     def _tokens_of(self, requests: Collection[int]) -> list[Token]:
         """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""

@@ -52,12 +52,20 @@ class TokenMasks:
 
 
 @dataclass(frozen=True)
+class Targets:
+    """The tokens whose log-probabilities each run of a step asks for, where its sequence follows a script."""
+
+    rows: torch.Tensor  # int32 [S, 21]: how many, and their ids
+    there: torch.Tensor  # int32 [1]: 0: no run has any, and the rows mean nothing
+
+
+@dataclass(frozen=True)
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
-    ``tokens``, ``logprobs`` and ``finish`` are written: the latter is 0 where the sequence goes on, 1 after a stop
-    token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says how
-    much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
+    ``tokens``, ``logprobs``, ``finish`` and ``top`` are written: ``finish`` is 0 where the sequence goes on, 1 after a
+    stop token, 2 at its length. A device that runs captured steps has tensors of a bucket's size, and ``counts`` says
+    how much of them is the step's; what lies behind it is anything. Without ``counts`` their sizes are the step's.
     """
 
     token_ids: torch.Tensor  # int32 [T]; -1: the token that the row's cache slot has made last
@@ -73,6 +81,9 @@ class DecodeStep:
     )  # int32 [≤ S, ADMITTED_WORDS]: parameters of sequences that are new, csrc/step/decode/decode_layout.h
     counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
     masks: TokenMasks | None = None  # None: no run is masked
+    targets: Targets | None = None  # None: no run has any
+    # int32 [S, 40], of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities, float32
+    top: torch.Tensor | None = None
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 
     @property

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps._core import ADMITTED_WORDS, HEADER_MASKS, HEADER_WORDS, DecodeLayout, DecodeStepper, release_masks
+from fastqps._core import (
+    ADMITTED_WORDS,
+    HEADER_MASKS,
+    HEADER_WORDS,
+    TARGET_WORDS,
+    TOP_LOGPROBS_MAX,
+    DecodeLayout,
+    DecodeStepper,
+    release_masks,
+)
 from fastqps.runners.buffers import aligned
 
 
 def mask_words(vocab: int) -> int:
     """Words of the mask of a token."""
     return -(-vocab // 32)
+
+
+def top_rows(output: Any, layout: DecodeLayout) -> Any:
+    """The part of ``output``, an array or a tensor, with the likeliest tokens of each run."""
+    runs, words = layout.max_runs, 2 * TOP_LOGPROBS_MAX
+    return output[layout.out_top :][: runs * words].reshape(runs, words)
+
+
+def target_rows(staging: Any, layout: DecodeLayout) -> Any:
+    """The part of ``staging``, an array or a tensor, with the targets of each run."""
+    return staging[layout.targets :][: layout.max_runs * TARGET_WORDS].reshape(layout.max_runs, TARGET_WORDS)
 
 
 @dataclass(frozen=True)
@@ -23,23 +44,27 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
     array     shape               meaning
     ========= =================== ====================================================================================
-    header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S, 5 whether masks are awaited
+    header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S, 5 whether masks are awaited, 6 whether runs
+                                  ask for likeliest tokens, 7 whether runs have targets
     input_ids [T]                 token ids; -1: the newest token of the row's cache slot
     positions [T]                 in the whole sequence, prefix included
     kv_slots  [T]                 cache slot
     starts    [S + 1]             run i owns rows starts[i] up to starts[i + 1]: consecutive positions of one slot
     made      [S]                 tokens that the run's sequence has made before
-    admitted  [S, 32]             sampling parameters of sequences that are new in this step
+    admitted  [S, words]          sampling parameters of sequences that are new in this step
+    targets   [S, 21]             of a run that follows a script: how many targets, and their ids
     masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. The system gives memory to what
                                   is written
     tokens    [S]                 sampled from run i's last row
     logprobs  [S] float32         of that token, where its sequence asked for it; NaN: its logit is NaN or infinite
     finish    [S]                 0 goes on, 1 stop token, 2 length
+    top       [S, 40]             of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities,
+                                  float32
     stamps    [2] int64           when the device started and ended the step, ns of CLOCK_MONOTONIC
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
-    The first seven arrays are parts of ``staging``, the others but masks and stamps of ``output``.
+    The first eight arrays are parts of ``staging``, the others but masks and stamps of ``output``.
     """
 
     max_runs: int
@@ -53,10 +78,12 @@ class DecodeBuffers:
     starts: NDArray[np.int32] = field(repr=False)
     made: NDArray[np.int32] = field(repr=False)
     admitted: NDArray[np.int32] = field(repr=False)
+    targets: NDArray[np.int32] = field(repr=False)
     masks: NDArray[np.int32] = field(repr=False)
     tokens: NDArray[np.int32] = field(repr=False)
     logprobs: NDArray[np.float32] = field(repr=False)
     finish: NDArray[np.int32] = field(repr=False)
+    top: NDArray[np.int32] = field(repr=False)
     stamps: NDArray[np.int64] = field(repr=False)
 
     @classmethod
@@ -85,10 +112,12 @@ class DecodeBuffers:
             starts=staging[at.starts :][: max_runs + 1],
             made=staging[at.made :][:max_runs],
             admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
+            targets=target_rows(staging, at),
             masks=aligned(max_runs * mask_words(vocab), np.int32).reshape(max_runs, mask_words(vocab)),
             tokens=output[at.out_tokens :][:max_runs],
             logprobs=output[at.out_logprobs :][:max_runs].view(np.float32),
             finish=output[at.out_finish :][:max_runs],
+            top=top_rows(output, at),
             stamps=aligned(2, np.int64),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fastqps._core import HEADER_MASKS, Program
+from fastqps._core import HEADER_MASKS, HEADER_TARGETS, Program
 from fastqps.architectures.llama import Llama
 from fastqps.architectures.weights import Weights
 from fastqps.errors import ModelError
@@ -12,7 +12,7 @@ from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.tape import Arena
-from fastqps.ops.decode_step import DecodeState, DecodeStep, TokenMasks
+from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets, TokenMasks
 from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.runners.first_steps import first_rows
@@ -33,10 +33,11 @@ class DecoderRunner:
         self.card = card
         self._model, self._state, self._arena = model, state, arena or Arena()
         self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens, card.vocab_size)
-        rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish)
+        rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish, b.top)
         self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
         self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)
         self._masks = TokenMasks(torch.from_numpy(b.masks), torch.from_numpy(b.header[HEADER_MASKS:][:1]))
+        self._targets = Targets(torch.from_numpy(b.targets), torch.from_numpy(b.header[HEADER_TARGETS:][:1]))
         self._program = self._record()
 
     @classmethod
@@ -67,9 +68,11 @@ class DecoderRunner:
         ops = self._model.ops
         assert isinstance(ops, CpuDecodeOps)
         ids, positions, kv_slots = self._rows
-        made, tokens, logprobs, finish = self._runs
+        made, tokens, logprobs, finish, top = self._runs
         rows = (ids, positions, kv_slots, self._starts, made)
-        step = DecodeStep(*rows, tokens, logprobs, finish, self._admitted, masks=self._masks)
+        step = DecodeStep(
+            *rows, tokens, logprobs, finish, self._admitted, masks=self._masks, targets=self._targets, top=top
+        )
         with torch.inference_mode(), ops.tape.record(self._arena) as program:
             self._model(step, self._state)
         return program

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fastqps import _core
-from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
+from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, TOP_LOGPROBS_MAX, Sizes
 from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import lanes_of, server_cpus
 from fastqps.config.edge import REMOTE
@@ -29,9 +29,11 @@ from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 # Answers by token, which grow with the input: what a slot has room for, by their form, and the memory of each front
 # door for larger ones.
 _SLOT_BYTES_MAX = {"labels": 4 << 10, "vector": 16 << 10}
-_STRUCTURE_BYTES = 1 << 20  # of a front door, for the schemas and grammars of its requests
+_ATTACHMENT_BYTES = 2 << 20  # of a front door, for the schemas, grammars and biases of its requests
 _LARGE_BYTES = 64 << 20
 _LARGE_BYTES_MAX = 4 << 20  # of one: fewer than 16 would be of little use
+# The memory of each front door for answers with likeliest tokens that are larger than a slot's room.
+_TOP_BYTES = 16 << 20
 _LINE_BYTES = 64
 
 
@@ -97,13 +99,18 @@ class Plan:
             slots=self.config.slots,
             max_tokens=max(card.max_input_tokens for card in self.cards),
             answer_bytes=max(min(answer_bytes(card), slot_bytes(card)) for card in self.cards),
-            large_answers=min(self.config.slots, _LARGE_BYTES // large) if large else 0,
+            large_answers=min(self.config.slots, self._large_memory // large) if large else 0,
             large_answer_bytes=large,
             class_weights=self.config.class_weights,
             caller_bytes=CALLER_BYTES if remote else 0,
             upstreams=int(remote),
-            structure_bytes=0 if remote or not any(card.generates for card in self.cards) else _STRUCTURE_BYTES,
+            attachment_bytes=_ATTACHMENT_BYTES if any(card.generates for card in self.cards) else 0,
         )
+
+    @property
+    def _large_memory(self) -> int:
+        """The memory of each front door for large answers."""
+        return _LARGE_BYTES if any(card.traits.by_token for card in self.cards) else _TOP_BYTES
 
 
 def make_plan(config: Config) -> Plan:
@@ -189,13 +196,14 @@ def _other_settings(capacity: Capacity, config: Config) -> list[str]:
     return found
 
 
-def answer_bytes(card: ModelCard) -> int:
-    """The size of a model's longest answer in a slot."""
+def answer_bytes(card: ModelCard, top_logprobs: int = 0) -> int:
+    """The size of a model's longest answer in a slot, to a request with so many ``top_logprobs``."""
     return _core.answer_bytes(
         card.traits,
         dimensions=card.dimensions,
         max_input_tokens=card.max_input_tokens,
         max_output_tokens=card.max_output_tokens,
+        top_logprobs=top_logprobs,
     )
 
 
@@ -205,7 +213,13 @@ def slot_bytes(card: ModelCard) -> int:
 
 
 def large_answer_bytes(card: ModelCard) -> int:
-    """The size of a large answer for a model whose longest answer is more than its slots have room for; else 0."""
+    """The size of a large answer for a model whose longest answer is more than its slots have room for; else 0.
+
+    That of a generator is one with as many likeliest tokens as a request can have.
+    """
+    if card.generates:  # requests with more are refused
+        longest = min(answer_bytes(card, TOP_LOGPROBS_MAX), _LARGE_BYTES_MAX)
+        return -(-longest // _LINE_BYTES) * _LINE_BYTES
     longest = answer_bytes(card)
     if longest > _LARGE_BYTES_MAX and longest > slot_bytes(card):
         fit = card.max_input_tokens * _LARGE_BYTES_MAX // longest

@@ -1,7 +1,8 @@
 """Both clients' generate calls against a small server on grpcio, whose answers show what was asked."""
 
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,9 +33,16 @@ def generation(item: pb.PredictRequest) -> pb.PredictResponse:
     made.finish_reason = pb.FINISH_REASON_LENGTH if item.text == "long" else pb.FINISH_REASON_STOP
     if item.text == "endless":
         made.finish_reason = pb.FINISH_REASON_UNSPECIFIED
-    if asked.logprobs:
+    if asked.logprobs or asked.top_logprobs:
         made.logprobs.extend([-0.5, -1.0, -2.0])
+    if asked.top_logprobs:
+        made.top_logprobs.CopyFrom(top(made.token_ids))
     return out
+
+
+def top(ids: Sequence[int]) -> pb.TopLogprobs:
+    """Two for each: itself, and one that cannot be chosen."""
+    return pb.TopLogprobs(token_ids=[i for id in ids for i in (id, 0)], logprobs=[-0.5, -math.inf] * len(ids))
 
 
 class Servicer(predict_pb2_grpc.PredictServiceServicer):
@@ -57,7 +65,9 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
         self.asked.append(item)
         if not context.add_callback(self.over.set):
             self.over.set()
-        yield pb.GenerateChunk(text="Grü", token_ids=[7, 8], logprobs=[-0.5, -1.0] if item.generate.logprobs else [])
+        likely = top([7, 8]) if item.generate.top_logprobs else None
+        logprobs = [-0.5, -1.0] if item.generate.logprobs else []
+        yield pb.GenerateChunk(text="Grü", token_ids=[7, 8], logprobs=logprobs, top_logprobs=likely)
         yield pb.GenerateChunk(token_ids=[9], logprobs=[-2.0] if item.generate.logprobs else [])
         match item.text:
             case "wait":
@@ -95,6 +105,9 @@ def test_generate_gives_the_whole_text(client: Any) -> None:
     assert client.generate("a") == Generation("a|0|0.0|[]", [7, 8, 9], "stop", None, usage)
     found = client.generate("long", max_tokens=3, temperature=0.5, stop="\n", logprobs=True)
     assert found == Generation("long|3|0.5|['\\n']", [7, 8, 9], "length", [-0.5, -1.0, -2.0], usage)
+    likely = client.generate("long", top_logprobs=2)
+    assert likely.logprobs == [-0.5, -1.0, -2.0]
+    assert likely.top_logprobs == [[(7, -0.5)], [(8, -0.5)], [(9, -0.5)]]
 
 
 def test_every_option_arrives(client: Any, servicer: Servicer) -> None:
@@ -146,8 +159,8 @@ def test_wrong_options_are_refused_before_they_leave(
 
 
 def test_a_stream_gives_chunks(client: Any) -> None:
-    first, second, last = client.generate_stream("a", logprobs=True, timings=True)
-    assert first == Chunk("Grü", [7, 8], [-0.5, -1.0])
+    first, second, last = client.generate_stream("a", logprobs=True, top_logprobs=2, timings=True)
+    assert first == Chunk("Grü", [7, 8], [-0.5, -1.0], top_logprobs=[[(7, -0.5)], [(8, -0.5)]])
     assert second == Chunk("", [9], [-2.0])
     assert (last.text, last.token_ids, last.logprobs, last.finish_reason) == ("ße", [], None, "length")
     assert last.usage == Usage(5, 3, False) and last.timings["device"] == 200
@@ -210,6 +223,12 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
             '{"text": "long|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "length", '
             '"logprobs": [-0.5, -1.0, -2.0], "input_tokens": 5, "output_tokens": 3}\n',
         ),
+        (
+            ["a", "--json", "--top-logprobs=2"],
+            '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "logprobs": [-0.5, -1.0, -2.0], '
+            '"top_logprobs": [[{"id": 7, "logprob": -0.5}], [{"id": 8, "logprob": -0.5}], '
+            '[{"id": 9, "logprob": -0.5}]], "input_tokens": 5, "output_tokens": 3}\n',
+        ),
         (["--stream", "a", "b"], "Grüße\nGrüße\n"),
         (
             ["--stream", "--json", "a"],
@@ -237,6 +256,7 @@ def test_the_command_passes_options_on(address: str, servicer: Servicer) -> None
     [
         (["--stream", "--pair", "--address", "127.0.0.1:1", "a", "b"], 2, "which take no pairs"),
         (["--logprobs", "a"], 2, "--logprobs has no place in bare text: add --json"),
+        (["--top-logprobs=2", "a"], 2, "--top-logprobs has no place in bare text: add --json"),
         (["--max-tokens=two", "a"], 2, "invalid int value: 'two'"),
         (["--address", "127.0.0.1:1", "--seed=-1", "a"], 2, "seed: Value out of range: -1"),
         (["--address", "127.0.0.1:1", "--stream", "--max-tokens=-1", "a"], 2, "max_tokens: Value out of range: -1"),

@@ -348,7 +348,15 @@ def random_floats(rng: random.Random) -> list[float]:
 
 def random_generation(rng: random.Random) -> tuple[Any, ...]:
     ids = [rng.choice(COUNTS) for _ in range(rng.choice([0, 1, 60]))]
-    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng)
+    top = [rng.choice(COUNTS) for _ in range(rng.choice([0, 0, 1, 60]))]
+    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng), top, random_floats(rng) if top else []
+
+
+def generation_fields(made: tuple[Any, ...]) -> dict[str, Any]:
+    """Those of a Generation and of a GenerateChunk."""
+    text, ids, reason, logprobs, top_ids, top_logprobs = made
+    fields = {"text": text, "token_ids": ids, "finish_reason": reason, "logprobs": logprobs}
+    return fields | ({"top_logprobs": pb.TopLogprobs(token_ids=top_ids, logprobs=top_logprobs)} if top_ids else {})
 
 
 def random_response(rng: random.Random) -> dict[str, Any]:
@@ -406,8 +414,7 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
         labels = [pb.Label(name=name, score=score, index=index) for name, score, index in parts["classification"]]
         message.classification.CopyFrom(pb.Classification(labels=labels))
     if "generation" in parts:
-        text, ids, reason, logprobs = parts["generation"]
-        message.generation.CopyFrom(pb.Generation(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs))
+        message.generation.CopyFrom(pb.Generation(**generation_fields(parts["generation"])))
     if "multi" in parts:
         values, raw, dtype, dimensions = parts["multi"]
         message.multi.CopyFrom(pb.MultiVector(values=values, raw=raw, dtype=dtype, dimensions=dimensions))
@@ -438,8 +445,6 @@ def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
         parts = random_response(rng)
         for other in ("status", "sparse"):
             parts.pop(other, None)
-        text, ids, reason, logprobs = parts["generation"] = random_generation(rng)
-        theirs = pb.GenerateChunk(
-            request_id=parts["request_id"], text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs
-        )
+        parts["generation"] = random_generation(rng)
+        theirs = pb.GenerateChunk(request_id=parts["request_id"], **generation_fields(parts["generation"]))
         assert wire.encode_chunk(parts) == fill_common(theirs, parts).SerializeToString(), parts

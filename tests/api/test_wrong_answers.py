@@ -142,6 +142,14 @@ NO_ANSWERS = {
     "unequal weights": pb.PredictResponse(sparse=pb.SparseEmbedding(ids=[1, 2], weights=[0.5])),
     "no end": pb.PredictResponse(generation=pb.Generation(text="a")),
     "unequal logprobs": pb.PredictResponse(generation=pb.Generation(token_ids=[1], logprobs=[0, 0], finish_reason=1)),
+    "half a likeliest token": pb.PredictResponse(
+        generation=pb.Generation(
+            token_ids=[1, 2], top_logprobs=pb.TopLogprobs(token_ids=[1, 2, 3], logprobs=[0, 0, 0]), finish_reason=1
+        )
+    ),
+    "unequal likeliest tokens": pb.PredictResponse(
+        generation=pb.Generation(token_ids=[1], top_logprobs=pb.TopLogprobs(token_ids=[1]), finish_reason=1)
+    ),
     "a status of no kind": pb.PredictResponse(status=pb.Status(code=17, message="what")),
     "a negative status": pb.PredictResponse(status=pb.Status(code=-1, message="what")),
 }

@@ -82,8 +82,8 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
     card = replace(card, prefix_ids=(5, 6, 7) if kind != "llama-biased" else (), eos_ids=(3, 4))
     prompts = [[rng.randrange(VOCAB) for _ in range(n)] for n in (5, 1, 2)]
     samplings = [
-        GenerateOptions(logprobs=True),
-        GenerateOptions(temperature=1.0, seed=7, ignore_eos=True, logprobs=True),
+        GenerateOptions(top_logprobs=20),
+        GenerateOptions(temperature=1.0, seed=7, ignore_eos=True, top_logprobs=3),
         GenerateOptions(temperature=0.8, top_k=5, top_p=0.9, seed=8, stop_token_ids=(9,)),
     ]
 
@@ -93,13 +93,15 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
             generator.add(prompt, **sampling)
         found = []
         while generator.busy:
-            found += [(token.request, token.id, token.logprob, token.finish) for token in generator.step()]
+            found += generator.step()
         return found
 
     want = answers(CpuDecodeOps(FLOAT32), DecoderRunner)
     got = answers(CudaDecodeOps(FLOAT32, "cpu"), PaddedDecoder)
-    assert [(n, id, finish) for n, id, _, finish in got] == [(n, id, finish) for n, id, _, finish in want]
-    assert [p for _, _, p, _ in got] == pytest.approx([p for _, _, p, _ in want], abs=2e-5)
+    assert [(t.request, t.id, t.finish) for t in got] == [(t.request, t.id, t.finish) for t in want]
+    assert [t.logprob for t in got] == pytest.approx([t.logprob for t in want], abs=2e-5)
+    top, wanted = ([likely for t in tokens for likely in t.likeliest] for tokens in (got, want))
+    assert [p for _, p in top] == pytest.approx([p for _, p in wanted], abs=2e-5) and len(top) == 3 * 20 + 3 * 3
 
 
 @pytest.mark.parametrize(("activation", "fused"), [("gelu", True), ("gelu_new", True), ("relu", False)])

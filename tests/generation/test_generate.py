@@ -128,7 +128,7 @@ def test_every_family_alone_and_together(tmp_path: Path, kind: str) -> None:
     prompts = [random_ids(rng) for _ in range(5)]
     want = [expected(model, ids, MAX_OUTPUT) for ids in prompts]
     generator = make_generator(card_of(tmp_path))
-    together = generator.generate(prompts, logprobs=True)
+    together = generator.generate(prompts, top_logprobs=5)
     alone = generator.generate(prompts[:1], logprobs=True)
     assert [answer.token_ids for answer in together] == want
     assert alone[0].token_ids == want[0]
@@ -142,6 +142,17 @@ def check_logprobs(model: Any, prompts: Sequence[Sequence[int]], answers: Sequen
             logits = model(torch.tensor([[*ids, *answer.token_ids]])).logits[0, len(ids) - 1 : -1]
         want = logits.log_softmax(-1)[range(len(answer.token_ids)), answer.token_ids]
         assert answer.logprobs == pytest.approx(want.tolist(), abs=1e-4)
+        if answer.top_logprobs:
+            check_top(answer.top_logprobs, logits.log_softmax(-1))
+
+
+def check_top(found: Sequence[Sequence[tuple[int, float]]], logprobs: torch.Tensor) -> None:
+    """``logprobs`` [tokens, vocabulary]. Of two that are nearly equal either may come first."""
+    for each, row in zip(found, logprobs, strict=True):
+        values = [value for _, value in each]
+        assert values == pytest.approx(row.topk(len(each)).values.tolist(), abs=1e-4)
+        assert values == pytest.approx(row[[id for id, _ in each]].tolist(), abs=1e-4)
+        assert values == sorted(values, reverse=True) and len({id for id, _ in each}) == len(each)
 
 
 def test_old_names_and_shards(tmp_path: Path) -> None:

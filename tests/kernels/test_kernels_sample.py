@@ -14,12 +14,12 @@ from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 from nightly import nightly
 
-from fastqps._core import PARAM_WORDS, sequence_params
+from fastqps._core import HEADER_TARGETS, PARAM_WORDS, TARGET_WORDS, TOP_LOGPROBS_MAX, sequence_params
 from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.torch_ops.sample import sampled as torch_sampled
 from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
-from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets
 
 EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
 pytestmark = [
@@ -59,13 +59,14 @@ def sampled(
         torch.full((n + 3,), 7.0, device=DEVICE),
         ints([], n + 3, DEVICE),
         ints([], 0, DEVICE),
+        top=torch.zeros(n + 3, 40, dtype=torch.int32, device=DEVICE),
     )
     CPU.sample(logits.float(), wanted, state)
     s = on_device
     sample(
         padded.to(DEVICE), found.starts, found.kv_slots, found.made, s.params, s.eos_ids, rows.counts(),
         tokens=found.tokens, logprobs=found.logprobs, finish=found.finish, last_token=s.last_token,
-        stamps=torch.zeros(2, dtype=torch.int64, device=DEVICE),
+        top=found.top, stamps=torch.zeros(2, dtype=torch.int64, device=DEVICE),
     )  # fmt: skip
     junk = ints([], 3)
     assert torch.equal(found.tokens[n:].cpu(), junk) and torch.equal(found.finish[n:].cpu(), junk)
@@ -83,9 +84,20 @@ def assert_same(
         assert edge(logits[i], records[i], made[i]) < EDGE, (i, records[i], wanted.tokens[i], found.tokens[i])
     assert torch.equal(found.finish[: len(records)].cpu()[same], wanted.finish[same])
     near(found.logprobs[: len(records)].cpu()[same], wanted.logprobs[same], 1e-5)
+    assert_same_top(found, wanted, records)
     if same.all():
         assert torch.equal(on_device.last_token.cpu(), state.last_token)
     return wanted.tokens, int((~same).sum())
+
+
+def assert_same_top(found: DecodeStep, wanted: DecodeStep, records: list[list[int]]) -> None:
+    """Of runs that ask."""
+    assert found.top is not None and wanted.top is not None
+    for i, words in enumerate(records):
+        n = words[PARAM_WORDS["top_logprobs"]]
+        assert torch.equal(found.top[i, :n].cpu(), wanted.top[i, :n]), i
+        logprobs = [top[i, 20 : 20 + n].cpu().view(torch.float32) for top in (found.top, wanted.top)]
+        torch.testing.assert_close(*logprobs, rtol=0, atol=1e-5)
 
 
 def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
@@ -115,7 +127,10 @@ def test_every_option_over_many_seeds(vocab: int, dtype: torch.dtype) -> None:
     options = list(product((0.0, 0.3, 1.5), (1.0, 0.9, 0.0), (0, 1, 5, 200), (0.0, 0.05)))
     if DEVICE == "cpu" and vocab != 300:  # the interpreter takes 0.2 s a sequence: all combinations for one vocabulary
         options = options[::7]  # holds every value of every option
-    records = [record(*o, seed=torch.randint(-(2**63), 2**63 - 1, ()).item()) for o in options]
+    records = [
+        record(*o, seed=torch.randint(-(2**63), 2**63 - 1, ()).item(), top_logprobs=(0, 1, 20)[i % 3])
+        for i, o in enumerate(options)
+    ]
     made = torch.randint(0, 2**31 - 2, (len(records),)).tolist()
     _, edges = assert_same((4 * torch.randn(len(records), vocab)).to(dtype), records, made)
     assert edges <= 1
@@ -153,7 +168,7 @@ def test_ties_go_to_the_first() -> None:
     logits[2, 100:] = -torch.inf
     logits[3] = torch.linspace(3, 1, 10).repeat_interleave(70)  # many equals in many chunks
     logits[4] = torch.arange(700) % 7
-    records = [record(), record(), *[record(1.0, 0.8, 64, seed=i) for i in range(4)]]
+    records = [record(top_logprobs=20), record(), *[record(1.0, 0.8, 64, seed=i, top_logprobs=20) for i in range(4)]]
     tokens, _ = assert_same(logits, records, [0] * 6)
     assert tokens[:2].tolist() == [5, 0]
 
@@ -174,7 +189,10 @@ def test_what_is_not_a_number_is_never_chosen(option: list[int]) -> None:
     logits[6, :] = -inf
     logits[6, 250] = nan
     logits[6, 251] = -3.0
+    option[PARAM_WORDS["top_logprobs"]] = 5
     wanted, found, _, _ = sampled(logits, [option] * 7, [9] * 7)
+    finite = wanted.logprobs.isfinite().tolist()
+    assert_same_top(found, wanted, [option if is_finite else record() for is_finite in finite])
     assert found.tokens[:7].tolist() == wanted.tokens.tolist()
     torch.testing.assert_close(found.logprobs[:7].cpu(), wanted.logprobs, equal_nan=True)
 
@@ -232,3 +250,51 @@ def test_stops_and_lengths() -> None:
     assert found.finish[:8].tolist() == [1, 0, 1, 0, 2, 0, 1, 2] == wanted.finish.tolist()
     assert found.logprobs[1:3].tolist() == [0, 0]
     assert sorted(on_device.last_token.tolist()) == sorted(best)
+
+
+def answered(logits: torch.Tensor, records: list[list[int]], targets: torch.Tensor, on_cpu: bool) -> dict[str, Any]:
+    """The outputs of a step of one run for each record, by the CPU or the device. The step is padded there."""
+    n, size = len(records), len(targets)
+    header = ints([n, n, *[0] * 14], 16)
+    header[HEADER_TARGETS] = 1
+    state = empty_state(n + 1, 1)
+    state.params[:n] = torch.tensor([[i, *words[1:]] for i, words in enumerate(records)], dtype=torch.int32)
+    state.last_token[:] = -5
+    top = torch.zeros(size, 2 * TOP_LOGPROBS_MAX, dtype=torch.int32)
+    outputs = {"tokens": ints([], size), "logprobs": torch.zeros(size), "finish": ints([], size), "top": top}
+    slots, starts, made = ints(list(range(n)), size), ints(list(range(n + 1)), size + 1), ints([3] * n, size)
+    if on_cpu:
+        outputs = {name: output[:n] for name, output in outputs.items()}
+        asked = Targets(targets[:n], header[HEADER_TARGETS:][:1])
+        where = (slots[:n], slots[:n], slots[:n], starts[: n + 1], made[:n])
+        CPU.sample(logits[:n], DecodeStep(*where, **outputs, admitted=ints([], 0), targets=asked), state)
+    else:
+        state = on_tests_device(state)
+        outputs = {name: output.to(DEVICE) for name, output in outputs.items()}
+        moved = [x.to(DEVICE) for x in (logits, starts, slots, made, state.params, state.eos_ids, header)]
+        sample(*moved, **outputs, targets=targets.to(DEVICE), last_token=state.last_token)
+    return {name: output.cpu() for name, output in (outputs | {"last": state.last_token}).items()}
+
+
+def test_the_targets_of_a_script_get_their_log_probabilities() -> None:
+    torch.manual_seed(7)
+    counts, vocab = [0, 1, 3, 20, 1, 0], 700
+    records = [record(1.0, seed=5, top_logprobs=4 if i == 4 else 0) for i in range(len(counts))]
+    targets = torch.full((len(counts) + 3, TARGET_WORDS), -1, dtype=torch.int32)
+    for row, count in zip(targets, counts, strict=False):
+        row[0], row[1 : 1 + count] = count, torch.randperm(vocab)[:count]
+    logits = 4 * torch.randn(len(targets), vocab)
+    logits[2, targets[2, 2]] = -torch.inf
+    wanted = logits.log_softmax(1)
+    plain = sampled(logits[: len(counts)], records, [3] * len(counts))[1].tokens.tolist()
+    for on_cpu in (True, False):
+        got = answered(logits, records, targets, on_cpu)
+        for i, count in enumerate(counts):
+            ids = targets[i, 1 : 1 + count].tolist()
+            token = ids[0] if ids else plain[i]
+            assert (got["tokens"][i], got["finish"][i], got["last"][i]) == (token, 0, -5 if ids else token)
+            near(got["logprobs"][i], wanted[i, token], 1e-5)
+            if count > 1:
+                assert got["top"][i, :count].tolist() == ids
+                near(got["top"][i, TOP_LOGPROBS_MAX:][:count].view(torch.float32), wanted[i, ids], 1e-5)
+        assert got["top"][4, :4].tolist() == wanted[4].topk(4).indices.tolist()

@@ -42,11 +42,12 @@ py::object value_of(const RequestView&, const T& value) {
 py::object value_of(const RequestView&, const IdList& list) {
   return py::make_tuple(list.count, std::vector<u32>(list.all().begin(), list.all().end()));
 }
-py::object value_of(const RequestView& view, TextCount count) {
-  std::vector<std::string_view> stops(count.count);
-  stop_strings(view, stops.data());
+// Of the view's own options.
+py::object value_of(const RequestView& view, const OptionTexts& list) {
+  std::vector<std::string_view> texts(list.count);
+  texts_of(view, &list == &view.generate.stop ? &GenerateOptions::stop : &GenerateOptions::choices, texts.data());
   py::list out;
-  for (const std::string_view stop : stops) out.append(text(stop));
+  for (const std::string_view each : texts) out.append(text(each));
   return out;
 }
 
@@ -123,8 +124,8 @@ struct Response {
   ResponseView view;
   std::string text;
   std::string raw;
-  std::vector<float> floats;
-  std::vector<u32> ids;
+  std::vector<float> floats, top_floats;
+  std::vector<u32> ids, top_ids;
   std::deque<std::string> names;
   std::vector<LabelView> labels;
   std::vector<EntityView> entities;
@@ -188,9 +189,11 @@ struct Response {
   }
   void read_generation(const py::handle& in) {
     i32 reason;
-    std::tie(text, ids, reason, floats) = in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>>>();
+    std::tie(text, ids, reason, floats, top_ids, top_floats) =
+        in.cast<std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>,
+                           std::vector<float>>>();
     view.output = Output::kGeneration;
-    view.generation = {text, ids, floats, FinishReason(reason)};
+    view.generation = {text, ids, floats, FinishReason(reason), {top_ids, top_floats}};
   }
 };
 

@@ -5,6 +5,7 @@
 #include "contract/options.h"
 #include "contract/types.h"
 #include "core/layout/route.h"
+#include "core/layout/token_answer.h"
 
 namespace fastqps {
 
@@ -63,6 +64,14 @@ enum class Answer : u8 {
   kRefusal = 7
 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
+
+// Parts of a request that have no size of their own, each in its front door's attachments.
+enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1, kScript = 2 };
+inline constexpr u32 kAttachmentKinds = 3;
+struct Attached {
+  u32 begin, bytes;  // bytes 0: there is none
+};
+
 struct LabelScore {
   u32 index;
   float score;
@@ -105,16 +114,11 @@ constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
   return 0;
 }
 
-// A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
-// its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The last token comes
-// with DONE and is never counted by n_made.
-inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
-
 // The bytes of the longest answer to an input of this many tokens. width: of an output row; max_output_tokens: of a
-// generator.
-constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens) {
+// generator, for requests with so many top_logprobs.
+constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens, u32 top_logprobs = 0) {
   const TaskTraits& of = traits(task);
-  if (of.form == AnswerForm::kTokens) return u64(max_output_tokens) * kTokenBytes;
+  if (of.form == AnswerForm::kTokens) return TokenAnswer::bytes(max_output_tokens, top_logprobs);
   if (of.form == AnswerForm::kLabels) return u64(of.by_token ? n_tokens : width) * sizeof(LabelScore);  // one a token
   return u64(of.by_token ? n_tokens : 1) * width * sizeof(float);
 }
@@ -134,8 +138,6 @@ struct alignas(64) Slot {
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
   Aggregation aggregation;     // D: token classifiers only
   u32 large_answer;            // D: 1 + the number of the large answer that it holds; 0: the answer is in the slot
-  u32 structure_begin;         // D: in the front door's structures, where that of the request is
-  u32 structure_bytes;         // D: 0: it has none
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows
@@ -148,9 +150,10 @@ struct alignas(64) Slot {
   u32 batch_items;  // items in its batch; for a generation, when it joined
   u32 upstream_us;  // of an edge: time that it was neither here nor in the server that answered it
 
-  alignas(64) Sampling sampling;  // D: generators only
+  alignas(64) Sampling sampling;        // D: generators only
+  Attached attached[kAttachmentKinds];  // D: by AttachmentKind; generators only
 };
-static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
+static_assert(sizeof(Slot) == 320 && alignof(Slot) == 64);
 
 // A span as other servers know it, byte for byte as W3C Trace Context has it; span_id all 0: none.
 struct SpanContext {

@@ -4,6 +4,7 @@
 // Every message ends with a checksum, because TCP's is too weak: a flipped bit in a vector would otherwise be an
 // answer.
 #pragma once
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +16,7 @@
 namespace fastqps::edge {
 
 inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
-inline constexpr u32 kStepProtocol = 4;      // grows with every change of the messages
+inline constexpr u32 kStepProtocol = 5;      // grows with every change of the messages
 inline constexpr u32 kStepItemsMax = 1024;   // items of one message
 inline constexpr u32 kStepNamesMax = 2048;   // names of one message
 inline constexpr size_t kChecksumBytes = 9;  // of the last field: its tag and the sum
@@ -146,8 +147,10 @@ struct StepRow {
   std::string_view message = {};
   u32 retry_after_ms = 0;
   u32 kind = 0, dtype = 0, n_values = 0;
-  // The second part of a generation is its logprobs. After reading, all is in the first.
-  std::span<const u8> values = {}, more_values = {};
+  // The parts of a generation are its columns: ids, logprobs, and ids and logprobs of the likeliest tokens. After
+  // reading, all is in the first.
+  using Parts = std::array<std::span<const u8>, 4>;
+  Parts values = {};
   u32 finish = 0, batch_items = 0, queue_us = 0, device_us = 0;
 };
 

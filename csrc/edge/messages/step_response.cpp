@@ -15,32 +15,37 @@ using LoadFields = Fields<Field<1, Fixed64, &StepLoad::echo>, Field<2, Varint, &
                           Field<3, Varint, &StepLoad::waiting>, Field<4, Varint, &StepLoad::running>,
                           Field<5, Varint, &StepLoad::draining>, Field<6, Varint, &StepLoad::items_per_s>>;
 
-// Written from two parts; read, it is all in the first.
+// Written from parts; read, it is all in the first.
 struct Values {
-  using Part = std::span<const u8>;
   static constexpr WireType kType = WireType::kLength;
-  static size_t size(Part values, Part more) { return bytes_size(values.size() + more.size()); }
-  static void write(WireWriter& out, u32 number, Part values, Part more) {
-    if (values.empty() && more.empty()) return;
-    out.head(number, values.size() + more.size());
-    out.raw(values.data(), values.size());
-    out.raw(more.data(), more.size());
+  static size_t size(const StepRow::Parts& values) { return bytes_size(bytes_of(values)); }
+  static void write(WireWriter& out, u32 number, const StepRow::Parts& values) {
+    if (!bytes_of(values)) return;
+    out.head(number, bytes_of(values));
+    for (const auto& part : values) out.raw(part.data(), part.size());
   }
-  static bool read(WireReader& in, Part& values, Part&) {
+  static bool read(WireReader& in, StepRow::Parts& values) {
     std::string_view bytes;
     if (!in.bytes(&bytes)) return false;
-    values = {reinterpret_cast<const u8*>(bytes.data()), bytes.size()};
+    values = {};
+    values[0] = {reinterpret_cast<const u8*>(bytes.data()), bytes.size()};
     return true;
+  }
+
+ private:
+  static size_t bytes_of(const StepRow::Parts& values) {
+    size_t bytes = 0;
+    for (const auto& part : values) bytes += part.size();
+    return bytes;
   }
 };
 
 using RowFields =
     Fields<Field<1, Fixed32, &StepRow::item>, Field<2, Varint, &StepRow::status>, Field<3, Text, &StepRow::message>,
            Field<4, Varint, &StepRow::retry_after_ms>, Field<5, Varint, &StepRow::kind>,
-           Field<6, Varint, &StepRow::dtype>, Field<7, Varint, &StepRow::n_values>,
-           Field<8, Values, &StepRow::values, &StepRow::more_values>, Field<9, Varint, &StepRow::finish>,
-           Field<10, Varint, &StepRow::batch_items>, Field<11, Varint, &StepRow::queue_us>,
-           Field<12, Varint, &StepRow::device_us>>;
+           Field<6, Varint, &StepRow::dtype>, Field<7, Varint, &StepRow::n_values>, Field<8, Values, &StepRow::values>,
+           Field<9, Varint, &StepRow::finish>, Field<10, Varint, &StepRow::batch_items>,
+           Field<11, Varint, &StepRow::queue_us>, Field<12, Varint, &StepRow::device_us>>;
 
 template <class Fields, class Part>
 u8* write_part(u32 number, const Part& part, u8* begin) {

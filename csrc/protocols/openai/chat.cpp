@@ -116,8 +116,8 @@ FieldRows ChatReader::fields() const {
       {"reasoning_effort", by<&ChatReader::read_variable>},
       {"chat_template", refused<"the model's own chat template is used; it cannot be sent">},
       {"documents", only_empty<JsonArray>},
-      {"logprobs", only<false>},
-      {"top_logprobs", only<0>},
+      {"logprobs", by<&ChatReader::read_logprobs>},
+      {"top_logprobs", by<&ChatReader::read_top_logprobs>},
       {"tools", by<&ChatReader::read_tools>},
       {"tool_choice", by<&ChatReader::read_tool_choice>},
       {"functions", by<&ChatReader::read_tools>},
@@ -141,8 +141,18 @@ FieldError ChatReader::check(const transport::CallInfo&, ReasonText& reason) {
   if (messages_.messages().empty()) return {"messages", "must be given, with one message at least"};
   if (continues_ && generation_prompt_.value_or(false))
     return {"continue_final_message", "cannot be set together with add_generation_prompt"};
+  if (options_.base.generate.top_logprobs && !options_.base.generate.logprobs)
+    return {"top_logprobs", "needs logprobs to be true"};
   if (!variables_.empty()) variables_ = '{' + variables_ + '}';
   return finish(CompletionsHead::Form::kChat, reason);
+}
+
+FieldError ChatReader::read_logprobs(const GivenField& field) {
+  return read_value(field, options_.base.generate.logprobs);
+}
+
+FieldError ChatReader::read_top_logprobs(const GivenField& field) {
+  return {field.name, service::to_u32(field.option(), &options_.base.generate.top_logprobs)};
 }
 
 FieldError ChatReader::read_variables(const GivenField& field) {

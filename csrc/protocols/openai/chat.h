@@ -34,6 +34,8 @@ class ChatReader : public CompletionsReader {
   FieldRows fields() const override;
   void clear() override;
   FieldError check(const transport::CallInfo&, ReasonText&) override;
+  FieldError read_logprobs(const GivenField& field);
+  FieldError read_top_logprobs(const GivenField& field);
   FieldError read_variables(const GivenField& field);
   FieldError read_variable(const GivenField& field);
   FieldError read_modalities(const GivenField& field);

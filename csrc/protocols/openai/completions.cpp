@@ -1,10 +1,9 @@
 #include <cstdio>
 #include <ctime>
 
-#include "contract/utf8.h"
 #include "protocols/json/structures.h"
+#include "protocols/openai/logprobs.h"
 #include "protocols/openai/openai.h"
-#include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {
@@ -18,55 +17,27 @@ using Items = std::span<const ResponseView>;
 constexpr u32 kDefaultTokens = 16;  // as OpenAI's API has it
 constexpr size_t kAround = 256;     // the constant parts of an answer, or of one choice
 constexpr std::string_view kDone = "data: [DONE]\n\n";
-constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
 
 using Usage = CompletionsHead::Usage;
 using Form = CompletionsHead::Form;
 
 Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.context).form; }
 
-// A token alone, which may be a part of a character. Empty: it has no text.
-std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
-  if (!texts) return {};
-  const std::string_view bytes = texts->bytes(id);
-  return bytes.empty() ? texts->special(id) : bytes;
-}
-
 size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
-  constexpr size_t kPerToken = kTokenName.size() + JsonWriter::kIntegerBytes + 4 + JsonWriter::kFloatBytes + 8;
-  size_t room = kAround + JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
-  if (!generation.logprobs.empty())
-    for (const u32 id : generation.token_ids) room += JsonWriter::string_room(token_bytes(call.texts, id).size());
+  size_t room = kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
+  for (const ChoiceView& each : generation.choices) room += kAround + JsonWriter::string_room(each.text.size());
   return room;
 }
 
-// As OpenAI's API names tokens: by their text, or by their bytes where those are no whole characters. One that has no
-// text is named by its id.
-void write_token(JsonWriter& out, const text::Detokenizer* texts, u32 id) {
-  const std::string_view bytes = token_bytes(texts, id);
-  if (bytes.empty()) return void(out.raw("\"").raw(kTokenName).number(u64(id)).raw("\""));
-  if (text::valid_utf8(bytes)) return void(out.string(bytes));
-  constexpr char kDigits[] = "0123456789abcdef";
-  out.raw("\"").raw(kBytesName);
-  for (const char each : bytes) {
-    const char escaped[] = {'\\', '\\', 'x', kDigits[u8(each) >> 4], kDigits[u8(each) & 15]};
-    out.raw({escaped, sizeof escaped});
+// How likely each text was that the request lets the model choose from: beside OpenAI's fields.
+void write_scores(JsonWriter& out, std::span<const ChoiceView> choices) {
+  out.raw(R"(,"choice_scores":[)");
+  for (const ChoiceView& each : choices) {
+    if (&each != choices.data()) out.raw(",");
+    out.raw(R"({"text":)").string(each.text).raw(R"(,"logprob":)").number(each.logprob);
+    out.raw(R"(,"score":)").number(each.score).raw("}");
   }
-  out.raw("\"");
-}
-
-void write_logprobs(JsonWriter& out, const AnsweredCall& call, const GenerationView& generation) {
-  if (generation.logprobs.empty()) {
-    out.raw("null");
-    return;
-  }
-  out.raw(R"({"tokens":[)");
-  for (size_t i = 0; i < generation.token_ids.size(); i++) {
-    if (i) out.raw(",");
-    write_token(out, call.texts, generation.token_ids[i]);
-  }
-  out.raw(R"(],"token_logprobs":)").floats(generation.logprobs);
-  out.raw(R"(,"top_logprobs":null,"text_offset":null})");
+  out.raw("]");
 }
 
 // What was said: a text, a message, or a part of one.
@@ -91,11 +62,13 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
   out.raw("{");
   write_said(out, said, generation.text);
   out.raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
-  write_logprobs(out, call, generation);
+  (form_of(call) == Form::kChat ? write_chat_logprobs : write_text_logprobs)(out, call, generation);
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";
-  out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
+  out.raw(R"(,"finish_reason":)").raw(reason);
+  if (!generation.choices.empty()) write_scores(out, generation.choices);
+  out.raw("}");
 }
 
 void write_head(JsonWriter& out, const AnsweredCall& call, bool chunk) {
@@ -192,8 +165,8 @@ FieldRows CompletionsReader::api_fields() const {
       {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
       {"guided_regex", structure<read_guided<Structure::kRegex>>},
       {"guided_grammar", structure<read_guided<Structure::kGrammar>>},
-      {"guided_choice", structure<read_choices>},
-      {"structured_outputs", structure<read_structured_outputs>},
+      {"guided_choice", renamed<"choices">},
+      {"structured_outputs", by<&CompletionsReader::read_structured_outputs>},
   };
   return kFields;
 }
@@ -229,23 +202,27 @@ FieldError CompletionsReader::read_stream_options(const GivenField& field) {
       // It only pads the events of a server that obfuscates them.
       {"stream_options.include_obfuscation", unused<bool>},
   };
-  JsonObject options;
-  if (field.value.get(options)) return {field.name, "must be an object"};
-  for (const auto [name, value] : options) {
-    const FieldRow* row = find_part(kOptions, name);
-    if (!row)
-      return {field.name, field.reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
-    if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
-  }
-  return {};
+  return read_parts(field, kOptions);
 }
 
-// 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
+FieldError CompletionsReader::read_structured_outputs(const GivenField& field) {
+  static constexpr FieldRow kKinds[] = {
+      {"structured_outputs.json", structure<read_guided<Structure::kJsonSchema>>},
+      {"structured_outputs.regex", structure<read_guided<Structure::kRegex>>},
+      {"structured_outputs.grammar", structure<read_guided<Structure::kGrammar>>},
+      {"structured_outputs.choice", renamed<"choices">},
+      {"structured_outputs.json_object", structure<read_json_object>},
+  };
+  return read_parts(field, kKinds);
+}
+
+// Of so many likeliest tokens in each place; of the chosen one in any case.
 FieldError CompletionsReader::read_logprobs(const GivenField& field) {
   u32 count;
   if (const char* why = service::to_u32(field.option(), &count)) return {field.name, why};
-  if (count > 1) return {field.name, field.reason.print("%u, at most 1: those of the chosen tokens", count)};
+  if (count > kTopLogprobsMax) return {field.name, field.reason.print("%u, at most %u", count, kTopLogprobsMax)};
   options_.base.generate.logprobs = true;
+  options_.base.generate.top_logprobs = count;
   return {};
 }
 

@@ -21,8 +21,8 @@ edge::StepRow of_tokens(u64 request_id, const GenerationView& tokens, const Timi
   edge::StepRow response{.item = u32(request_id),
                          .kind = u32(Answer::kTokens),
                          .n_values = u32(tokens.token_ids.size()),
-                         .values = bytes_of(tokens.token_ids),
-                         .more_values = bytes_of(tokens.logprobs),
+                         .values = {bytes_of(tokens.token_ids), bytes_of(tokens.logprobs), bytes_of(tokens.top.ids),
+                                    bytes_of(tokens.top.logprobs)},
                          .finish = u32(tokens.finish_reason)};  // as Finish
   if (timings) response.queue_us = timings->us[2], response.device_us = timings->us[5];
   return response;
@@ -44,7 +44,7 @@ edge::StepRow StepWriter::of(const ResponseView& item) {
           .kind = slot.kind,
           .dtype = slot.dtype,
           .n_values = slot.n_values,
-          .values = slot.bytes,
+          .values = {slot.bytes},
           .batch_items = slot.batch_items,
           .queue_us = slot.queue_us,
           .device_us = slot.device_us};

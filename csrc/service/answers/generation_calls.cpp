@@ -1,23 +1,29 @@
 #include "service/answers/generation_calls.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace fastqps::service {
 
 // ---- from a request to its slot
 
-void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream) {
+void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream, std::unique_ptr<Choices> choices) {
   const GenerateOptions& options = view.generate;
   Slot& s = tables_.slots.slot(slot);
   write_sampling(view, r, s.sampling);
-  s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs ? kLogprobs : 0) |
-                (stream || options.stop.count ? kProgress : 0));
+  s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs || options.top_logprobs ? kLogprobs : 0) |
+                ((stream || options.stop.count) && !choices ? kProgress : 0));
+  if (choices) {  // its answer is that of a script
+    s.sampling.max_tokens = choices->tree.rows(), s.sampling.top_logprobs = choices->tree.targets_max();
+    s.flags |= kLogprobs;
+  }
   std::string_view stops[kStopStringsMax];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
-  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream);
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream, s.sampling.max_tokens,
+                                             s.sampling.top_logprobs, std::move(choices));
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
@@ -45,7 +51,7 @@ void GenerationCalls::read_progress(u32 slot) {
   if (!generation || item.answered) return;
   const u32 made =
       tables_.slots.slot(slot).n_made.load(kAcquire);  // pairs with the dispatcher's store: they are readable
-  if (made <= generation->taken() || made > token_room(slot)) return;  // nothing new, or impossible bytes
+  if (made <= generation->taken() || made > answer(slot).max_tokens()) return;  // nothing new, or impossible bytes
   // A chunk of a few bytes takes several times its size in memory. So a client that reads slowly gets the rest in one
   // chunk.
   if (generation->stream() && !answers_.takes_more(item)) return;
@@ -57,9 +63,40 @@ bool GenerationCalls::finish(u32 slot) {
   const u32 made = s.n_values;
   const Finish finish = s.finish;
   const bool sound = s.kind == Answer::kTokens && (finish == Finish::kStop || finish == Finish::kLength) &&
-                     made > tables_.items.generations.find(slot)->taken() && made <= token_room(slot);
+                     made > tables_.items.generations.find(slot)->taken() && made <= answer(slot).max_tokens();
+  if (sound && tables_.items.generations.find(slot)->choices()) return answer_choice(slot, made);
   if (sound) advance(slot, made, finish);
   return sound;
+}
+
+// Answers with the text that is chosen from what the dispatcher has found out. Returns false if that is not sound.
+bool GenerationCalls::answer_choice(u32 slot, u32 made) {
+  Generation& generation = *tables_.items.generations.find(slot);
+  const Choices& choices = *generation.choices();
+  const TokenAnswer found = answer(slot);
+  if (made != choices.tree.rows()) return false;
+  const TargetLogprobs logprobs{found.logprobs(0, made), found.top_logprobs(0, made)};
+  const std::vector<double> sums = choices.tree.sums(logprobs);
+  if (std::any_of(sums.begin(), sums.end(), [](double sum) { return std::isnan(sum); })) return false;
+  const Sampling& sampling = tables_.slots.slot(slot).sampling;
+  const u32 chosen = choose(sums, sampling.temperature, sampling.seed);
+  const std::vector<float> scores = shares(sums);
+  std::vector<ChoiceView> views;
+  for (u32 i = 0; i < sums.size(); i++) views.push_back({choices.texts[i], float(sums[i]), scores[i]});
+  const std::vector<u32> ids = choices.tree.tokens(chosen);
+  const std::vector<float> own = choices.tree.logprobs(chosen, logprobs);
+  std::vector<u32> offsets;
+  text_.clear();
+  generation.read(ids, Finish::kLength, text_, &offsets);
+  GenerationView view;
+  view.text = choices.texts[chosen];
+  view.token_ids = ids;
+  if (choices.logprobs) view.logprobs = own, view.text_offsets = offsets;
+  view.finish_reason = FinishReason::kStop;
+  view.choices = views;
+  tables_.items.answer(slot);
+  send_last(slot, view, true);
+  return true;
 }
 
 // Reads the first `made` tokens. Sends the new ones to a stream, and answers if the dispatcher or a stop string has
@@ -82,29 +119,32 @@ void GenerationCalls::advance(u32 slot, u32 made, Finish finish) {
   if (finish == Finish::kNot) tables_.slots.cancel(slot, Control::kStop);  // no matter whether it has just ended
 }
 
-// How many tokens the slot's answer can hold.
-u32 GenerationCalls::token_room(u32 slot) const {
-  return u32(std::min<u64>(tables_.routes[tables_.items[slot].route].max_output_tokens,
-                           tables_.memory.segment.sizes().answer_bytes / kTokenBytes));
+TokenAnswer GenerationCalls::answer(u32 slot) {
+  return tables_.items.generations.find(slot)->answer(tables_.memory.segment.answer_room(tables_.slots.slot(slot)));
 }
 
 // Returns the unread tokens up to the made-th, or up to the one that completes a stop string. It copies ids, because
 // the dispatcher's process could change them between two reads.
 GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
   Generation& generation = *tables_.items.generations.find(slot);
-  Slot& s = tables_.slots.slot(slot);
-  const u32* ids = reinterpret_cast<const u32*>(tables_.memory.segment.answer(s));
-  const float* logprobs =
-      reinterpret_cast<const float*>(ids + tables_.routes[tables_.items[slot].route].max_output_tokens);
+  const TokenAnswer answer = this->answer(slot);
   const u32 from = generation.taken();
-  ids_.assign(ids + from, ids + made);
+  const std::span<const u32> ids = answer.ids(from, made - from);
+  ids_.assign(ids.begin(), ids.end());
   text_.clear();
-  generation.read(ids_, finish, text_);
+  offsets_.clear();
+  const bool logprobs = tables_.slots.slot(slot).flags & kLogprobs;
+  generation.read(ids_, finish, text_, logprobs ? &offsets_ : nullptr);
   const u32 n = generation.taken() - from;
   GenerationView view;
   view.text = text_;
   view.token_ids = {ids_.data(), n};
-  if (s.flags & kLogprobs) view.logprobs = {logprobs + from, n};
+  if (!logprobs) return view;
+  view.logprobs = answer.logprobs(from, n);
+  const std::span<const u32> top = answer.top_ids(from, n);
+  top_ids_.assign(top.begin(), top.end());
+  view.top = {top_ids_, answer.top_logprobs(from, n)};
+  view.text_offsets = offsets_;
   return view;
 }
 

@@ -119,6 +119,9 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const u32 max_tokens = answer_limit(options, route);
   if (options.min_tokens > max_tokens && view.input != Input::kStep)  // an edge's may be the checkpoint's own
     return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
+  if (TokenAnswer::bytes(max_tokens, options.top_logprobs) > answer_room_)
+    return refusals_.refuse_field("generate.top_logprobs", "%u, at most %u for %u tokens", options.top_logprobs,
+                                  u32(answer_room_ / TokenAnswer::bytes(max_tokens, 0)) - 1, max_tokens);
   if (options.stop.count && !routes_.setup(r).detokenizer)
     return refusals_.refuse_field(
         "generate.stop", "the model '%s' has no tokenizer, so stop strings cannot be found; use stop_token_ids", name);

@@ -12,7 +12,9 @@ namespace fastqps::service {
 // names the field, the value and the limit.
 class RequestChecker {
  public:
-  RequestChecker(ModelRoutes& routes, RefusalWriter& refusals) : routes_(routes), refusals_(refusals) {}
+  // answer_room: the bytes of the longest answer that the server has room for.
+  RequestChecker(ModelRoutes& routes, RefusalWriter& refusals, u64 answer_room)
+      : routes_(routes), refusals_(refusals), answer_room_(answer_room) {}
 
   // Finds the route that serves the request's model.
   Refusal check(const RequestView& view, const Origin& from, u32& route);
@@ -31,6 +33,7 @@ class RequestChecker {
 
   ModelRoutes& routes_;
   RefusalWriter& refusals_;
+  const u64 answer_room_;
 };
 
 // Decides whether a route accepts one more request, before the request is tokenized, so that a rejection costs

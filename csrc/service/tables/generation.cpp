@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "contract/utf8.h"
+
 namespace fastqps::service {
 
-static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
+static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kTextBytesMax == text::StopStrings::kBytesMax);
 
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids) {
   const std::span<const u32> given = request.generate.stop_ids.all();
@@ -12,7 +14,7 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
   u32 n = u32(given.size());
   if (!detokenizer || !request.generate.stop.count) return n;
   std::string_view stops[kStopStringsMax];
-  stop_strings(request, stops);
+  texts_of(request, &GenerateOptions::stop, stops);
   for (u32 i = 0; i < request.generate.stop.count; i++) {
     const std::optional<u32> id = detokenizer->special_id(stops[i]);
     if (id && std::find(ids.begin(), ids.begin() + n, *id) == ids.begin() + n) ids[n++] = *id;
@@ -20,8 +22,11 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
   return n;
 }
 
-void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream) {
+void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
+                       u32 max_tokens, u32 top, std::unique_ptr<Choices> choices) {
   detokenizer_ = detokenizer;
+  max_tokens_ = max_tokens, top_ = top;
+  choices_ = std::move(choices);
   stream_ = stream;
   (void)stops_.assign(stops);  // check_request() has checked the limits
   begun = false;
@@ -31,19 +36,25 @@ void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std
 void Generation::restart() {
   state_ = {};
   stops_.restart();
-  taken_ = 0;
+  taken_ = characters_ = 0;
   stopped_ = false;
 }
 
-void Generation::end() { stops_ = {}, piece_ = {}; }
+void Generation::end() { stops_ = {}, piece_ = {}, choices_ = {}; }
 
-void Generation::read(std::span<const u32> ids, Finish finish, std::string& text) {
-  if (!detokenizer_) return void(taken_ += u32(ids.size()));
+void Generation::read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets) {
+  if (!detokenizer_) {
+    if (offsets) offsets->resize(offsets->size() + ids.size());
+    return void(taken_ += u32(ids.size()));
+  }
   std::string& out = stops_.empty() ? text : piece_;
   for (size_t i = 0; i < ids.size() && !stopped_; i++) {
     taken_++;
+    if (offsets) offsets->push_back(characters_);
     if (finish == Finish::kStop && i + 1 == ids.size()) break;  // the token that ended it
+    const size_t before = out.size();
     detokenizer_->append(state_, &ids[i], 1, out);
+    if (offsets) characters_ += text::count_chars(std::string_view(out).substr(before));
     stopped_ = pass_piece(text);
   }
   if (finish == Finish::kNot || stopped_) return;

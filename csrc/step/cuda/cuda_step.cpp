@@ -106,11 +106,12 @@ CudaStep::Launch CudaStep::launch(StepSize n) {
 
 const i32* CudaStep::pack(StepSize n, GraphShape shape, CopyWords* words) {
   *words = std::visit([&](auto& b) { return b.pack(staging(), packed_, shape, n); }, lane_.blocks_);
+  down_ = words->down;
   return packed_;
 }
 
 void CudaStep::unpack(u32 items, GraphShape shape) {
-  std::visit([&](auto& b) { b.unpack(output(), shape, items); }, lane_.blocks_);
+  std::visit([&](auto& b) { b.unpack(output(), shape, items, down_); }, lane_.blocks_);
 }
 
 CudaStatus CudaStep::enqueue(const CudaGraph& graph, CopyWords words) {

@@ -64,7 +64,7 @@ struct EncodeBlocks {
     return {at.cu_seqlens + n.items + 1, kStampWords + layout.rows(n.tokens, n.items) * layout.width};
   }
   // Rows of answers are contiguous in every shape.
-  void unpack(i32*, GraphShape, u32) const {}
+  void unpack(i32*, GraphShape, u32, u32) const {}
 };
 
 struct DecodeBlocks {
@@ -87,11 +87,16 @@ struct DecodeBlocks {
     move_words(to + at.starts, from + layout.starts, n.items + 1);
     move_words(to + at.made, from + layout.made, n.items);
     move_words(to + at.admitted, from + layout.admitted, n.new_items * kAdmittedWords);
-    return {at.admitted + n.new_items * kAdmittedWords, kStampWords + at.out_finish + n.items};
+    const u32 out = from[kHeaderTop] ? at.out_top + n.items * kTopWords : at.out_finish + n.items;
+    if (!from[kHeaderTargets]) return {at.admitted + n.new_items * kAdmittedWords, kStampWords + out};
+    move_words(to + at.targets, from + layout.targets, n.items * kTargetWords);
+    return {at.targets + n.items * kTargetWords, kStampWords + out};
   }
-  // Works in place. Sections move up, last one first, so that each overwrites only its own words or unused ones.
-  void unpack(i32* output, GraphShape shape, u32 runs) const {
+  // Works in place. Sections move up, last one first, so that each overwrites only its own words or unused ones. down:
+  // the words that were copied.
+  void unpack(i32* output, GraphShape shape, u32 runs, u32 down) const {
     const DecodeLayout at(shape.max_tokens, shape.max_items);
+    if (down > kStampWords + at.out_top) move_words(output + layout.out_top, output + at.out_top, runs * kTopWords);
     move_words(output + layout.out_finish, output + at.out_finish, runs);
     move_words(output + layout.out_logprobs, output + at.out_logprobs, runs);
   }
@@ -161,7 +166,8 @@ class CudaStep {
   // The graph of the last launch; nothing before the first.
   GraphShape shape() const { return shape_; }
   // The parts of launch() around a graph of that shape, for callers that run its kernels one by one: packs the step,
-  // and moves the copied answers to output(). The step must not be in flight. Returns the packed step.
+  // and moves the copied answers of the packed step to output(). The step must not be in flight. Returns the packed
+  // step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);
   void unpack(u32 items, GraphShape shape);
   // Nanoseconds after which to look again; 0: it is done, or close enough for wait().
@@ -194,7 +200,7 @@ class CudaStep {
   bool running_ = false, asked_early_ = false;
   size_t graph_ = 0;  // number in the lane's table, while it is in flight
   GraphShape shape_{};
-  u32 items_ = 0;                        // of the last launch
+  u32 items_ = 0, down_ = 0;             // of the last launch; words that come back from the packed step
   u64 number_ = 0;                       // of the lane's launches
   u64 launched_ns_ = 0, behind_ns_ = 0;  // behind_ns_: expected end of the steps before it; 0: not known
 };

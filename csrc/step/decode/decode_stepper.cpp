@@ -13,6 +13,7 @@ namespace {
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
   s.max_tokens = std::clamp(s.max_tokens, 1u, std::max(route.max_output_tokens, 1u));
+  s.top_logprobs = std::min(s.top_logprobs, kTopLogprobsMax);
   return s;
 }
 
@@ -64,8 +65,11 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  const u32 rows = limits_.tokens - batch.going(), most = lane < lanes_.open() ? items_now() : 0;
-  BatchLimits room{.items = most - std::min(most, batch.running() + u32(waiting_.size())),
+  // Scripts get half of the runs that are left: a sequence that joins needs one, too.
+  const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
+  const u32 rows = limits_.tokens - runs, most = lane < lanes_.open() ? items_now() : 0;
+  BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
+                                     step.rows.layout.max_runs - runs),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -151,11 +155,18 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
   const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
   const u32* ids = segment_.ids(claimer_.slot(claim));
   if (*std::max_element(ids, ids + n) >= route_->vocab_size) return false;  // it would end the device's process
-  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, checked(slot.sampling, *route_), slot.flags, ticket != 0);
+  const std::string_view bytes = segment_.attached(claim.door, slot, AttachmentKind::kScript);
+  std::optional<Script> script(std::in_place);
+  if (!bytes.empty())
+    script = read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
+                         route_->max_output_tokens);
+  if (!script) return false;
+  const Sampling sampling = checked(slot.sampling, *route_);
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, sampling, slot.flags, ticket != 0, std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
-  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket};
+  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, sampling.max_tokens, sampling.top_logprobs};
   steps_[s].joined.push_back(at);
   return true;
 }
@@ -163,7 +174,7 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
 // Of the claimed requests, those with a structure wait for it.
 void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
-    if (segment_.structure(claim.door, claimer_.slot(claim)).empty()) return false;
+    if (segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure).empty()) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
@@ -187,7 +198,8 @@ std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   for (Waiting& each : waiting_) {
     if (each.stage != Waiting::Stage::kClaimed) continue;
     each.stage = Waiting::Stage::kCompiles;
-    out.push_back({each.ticket, segment_.structure(each.claim.door, claimer_.slot(each.claim))});
+    out.push_back(
+        {each.ticket, segment_.attached(each.claim.door, claimer_.slot(each.claim), AttachmentKind::kStructure)});
   }
   return out;
 }
@@ -311,7 +323,7 @@ bool DecodeStepper::scatter(u32 s) {
       not_finite(claimer_.slot(requests_[at].claim));
       return end(at, made + 1);
     }
-    write(requests_[at].claim, made, token);
+    write(requests_[at], made, token);
     if (token.finish == Finish::kNot) return;
     if (!canary) {
       times_.learn_end(made + 1);
@@ -352,11 +364,9 @@ void DecodeStepper::count(const Request& request, u64 finished_ns, u64 now) {
 }
 
 // Token number `made` of a request: into its slot, and the count behind it.
-void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
-  Slot& slot = claimer_.slot(claim);
-  u8* answer = segment_.answer(slot);
-  std::memcpy(answer + made * sizeof(u32), &token.id, sizeof token.id);
-  std::memcpy(answer + (route_->max_output_tokens + made) * sizeof(float), &token.logprob, sizeof token.logprob);
+void DecodeStepper::write(const Request& request, u32 made, const Token& token) {
+  Slot& slot = claimer_.slot(request.claim);
+  TokenAnswer(segment_.answer_room(slot), request.max_tokens, request.top).write(made, token);
   if (token.finish != Finish::kNot) {
     slot.status = 0;
     slot.kind = Answer::kTokens;
@@ -367,7 +377,7 @@ void DecodeStepper::write(const Claim& claim, u32 made, Token token) {
   const bool asked = slot.flags & kProgress;
   // Who did not ask has its first one counted all the same: should this process die, it tells that the request ran.
   if (asked || !made) slot.n_made.store(made + 1, kRelease);  // pairs with the front door's load: the token is readable
-  if (asked) claimer_.progress(claim);
+  if (asked) claimer_.progress(request.claim);
 }
 
 }  // namespace fastqps

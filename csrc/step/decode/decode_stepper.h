@@ -104,7 +104,7 @@ class DecodeStepper final : public Stepper {
   // call.
   struct Structured {
     u32 ticket;                  // of the request, as long as this process lives
-    std::string_view structure;  // Segment::structure()
+    std::string_view structure;  // a byte of its kind, and its text
   };
   std::vector<Structured> take_structured();
   // The structure of a request is compiled: it joins the next step, unless there is a refusal: then it is answered.
@@ -127,8 +127,9 @@ class DecodeStepper final : public Stepper {
   struct Request {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;
-    u32 made;        // tokens, once it has ended
-    u32 ticket = 0;  // of one with a structure
+    u32 made;                     // tokens, once it has ended
+    u32 ticket = 0;               // of one with a structure
+    u32 max_tokens = 0, top = 0;  // of its answer
   };
   // A claimed request with a structure, until it joins a step.
   struct Waiting {
@@ -161,7 +162,7 @@ class DecodeStepper final : public Stepper {
   void end(u32 place, u32 made);
   [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);
-  void write(const Claim& claim, u32 made, Token token);
+  void write(const Request& request, u32 made, const Token& token);
   static void stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now);
 
   DecodeTimes times_;

@@ -13,6 +13,7 @@ inline constexpr u32 kRunning = 6;  // sequences of a dispatcher
 // A token says which one it is of which request, and in which of its lives it was made: those of two lives are alike
 // in earnest, which would hide that they were mixed.
 inline u32 token_of(u64 seed, u32 at) { return u32(mix(seed + at)) << 8; }
+inline TokenAnswer answer_of(Slot& slot) { return {segment.answer_room(slot), kMade, 0}; }
 inline float logprob_of(u32 token) { return -float(token >> 8); }
 
 struct Generator {
@@ -71,11 +72,8 @@ struct Generator {
       Slot& slot = claimer.slot(run.claim);
       const u32 all = std::min(slot.sampling.max_tokens, kMade);
       if (!is_canary(run.claim) && poisonous(id_of(slot)) && run.made == mix(slot.sampling.seed) % all) die_of_poison();
-      u8* answer = segment.answer(slot);
       const u32 token = token_of(slot.sampling.seed, run.made) | (run.claim.seq & 0xff);
-      const float logprob = logprob_of(token);
-      std::memcpy(answer + run.made * sizeof(u32), &token, sizeof token);
-      std::memcpy(answer + (kMade + run.made) * sizeof(float), &logprob, sizeof logprob);
+      answer_of(slot).write(run.made, {token, logprob_of(token)});
       run.made++;
       if (run.made == all) {
         end(run, 0);
@@ -109,12 +107,9 @@ struct Stream {
   // Takes the tokens up to n. False: they are not this request's next ones, all of one life.
   bool take(Slot& slot, u64 id, u32 n) {
     if (n < read || n > tokens_of(id)) return false;
-    const u8* answer = segment.answer(slot);
     for (; read < n; read++) {
-      u32 token;
-      float logprob;
-      std::memcpy(&token, answer + read * sizeof token, sizeof token);
-      std::memcpy(&logprob, answer + (kMade + read) * sizeof logprob, sizeof logprob);
+      const u32 token = answer_of(slot).ids(read, 1)[0];
+      const float logprob = answer_of(slot).logprobs(read, 1)[0];
       if (!read) life = token & 0xff;
       if (token != (token_of(mix(id), read) | life) || logprob != logprob_of(token)) return false;
     }

@@ -167,6 +167,7 @@ TEST(a_decoders_step_brings_all_of_its_words) {
       out[d.at.out_tokens + i] = sum;
       out[d.at.out_logprobs + i] = in[d.at.made + i];
       out[d.at.out_finish + i] = in[d.at.admitted + i * kAdmittedWords + kAdmittedWords - 1];
+      for (u32 k = 0; k < kTopWords; k++) out[d.at.out_top + i * kTopWords + k] = sum + i32(k);
     }
   };
   DeviceTime time;
@@ -191,6 +192,7 @@ TEST(a_decoders_step_brings_all_of_its_words) {
     for (u32 i = 0; i < host.words; i++) in[i] = i32(random() % 1000);
     in[kHeaderTokens] = i32(row.tokens), in[kHeaderRuns] = i32(row.runs), in[kHeaderAdmitted] = i32(row.admitted);
     for (u32 i = 0; i <= row.runs; i++) in[host.starts + i] = i32(i * row.tokens / row.runs);
+    in[kHeaderTop] = row.tokens % 2;
     std::vector<i32> expected(row.runs);
     for (u32 i = 0; i < row.runs; i++)
       for (i32 at = in [host.starts + i]; at < in[host.starts + i + 1]; at++)
@@ -203,12 +205,15 @@ TEST(a_decoders_step_brings_all_of_its_words) {
       for (u32 i = 0; i < row.runs; i++) {
         CHECK_EQ(step->output()[host.out_tokens + i], expected[i]);
         CHECK_EQ(step->output()[host.out_logprobs + i], in[host.made + i]);
+        for (u32 k = 0; in[kHeaderTop] && k < kTopWords; k++)
+          CHECK_EQ(step->output()[host.out_top + i * kTopWords + k], expected[i] + i32(k));
         if (i < row.admitted)
           CHECK_EQ(step->output()[host.out_finish + i], in[host.admitted + i * kAdmittedWords + kAdmittedWords - 1]);
       }
       const u32 up = row.graph.admitted + row.admitted * kAdmittedWords;
       CHECK_EQ(cuda().count("bytes to the device"), i64(up * 4));
-      CHECK_EQ(cuda().count("bytes to the host"), i64((kStampWords + row.graph.out_finish + row.runs) * 4));
+      const u32 down = in[kHeaderTop] ? row.graph.out_top + row.runs * kTopWords : row.graph.out_finish + row.runs;
+      CHECK_EQ(cuda().count("bytes to the host"), i64((kStampWords + down) * 4));
       for (u32 i = up; i < host.words; i++) CHECK_EQ(staging[i], -7);
     }
   }

@@ -46,7 +46,7 @@ class KeepingServer final : public BareService, private Method {
     for (; n--; called.items.pop_back()) {
       edge::StepRow row{.item = called.items.back(), .status = u32(status), .retry_after_ms = retry_after_ms};
       if (status == StatusCode::kOk)
-        row.kind = u32(Answer::kFloats), row.dtype = 1, row.n_values = kValues, row.values = values;
+        row.kind = u32(Answer::kFloats), row.dtype = 1, row.n_values = kValues, row.values = {values};
       rows.push_back(row);
     }
     size_t size = 0;

@@ -97,9 +97,11 @@ inline RandomResponse random_response(fuzz::Random& random, u32 most = 6) {
     if (random.one_in(2)) row.message = "why it failed";
     row.retry_after_ms = maybe(), row.kind = maybe(), row.dtype = maybe(), row.n_values = maybe();
     row.finish = maybe(), row.batch_items = maybe(), row.queue_us = maybe(), row.device_us = maybe();
-    const size_t half = random.below(bytes.size() + 1);
-    const u8* data = reinterpret_cast<const u8*>(bytes.data());
-    row.values = {data, half}, row.more_values = {data + half, bytes.size() - half};
+    std::span<const u8> rest{reinterpret_cast<const u8*>(bytes.data()), bytes.size()};
+    for (auto& part : row.values) {
+      part = rest.first(&part == &row.values.back() ? rest.size() : random.below(rest.size() + 1));
+      rest = rest.subspan(part.size());
+    }
     out.rows.push_back(row);
   }
   out.ready = {.protocol = 1 + u32(random.below(9)),

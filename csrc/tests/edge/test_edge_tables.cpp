@@ -134,43 +134,46 @@ TEST(a_window_has_limits) {
 namespace {
 
 struct World {
-  static constexpr u32 kOut = 8;
+  static constexpr u32 kOut = 8, kRoom = kOut * TokenAnswer::token_bytes(0);
   Segment segment;
   Route route{};
   std::vector<u8> bytes;
 
-  World()
-      : segment(
-            test::made_segment({.slots = 4, .max_tokens = 16, .answer_bytes = kOut * kTokenBytes, .upstreams = 1})) {
+  World() : segment(test::made_segment({.slots = 4, .max_tokens = 16, .answer_bytes = kRoom, .upstreams = 1})) {
     route.max_output_tokens = kOut;
     route.dimensions = 16;
   }
   Slot& slot() { return segment.slot(0, 0); }
   bool row(Answer kind, u32 dtype, u32 n, size_t size) {
     bytes.assign(size, 7);
-    const StepRow answer{.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = bytes};
+    const StepRow answer{.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = {bytes}};
     if (!row_fits(segment, route, answer, 16, slot())) return false;
     write_row(segment, answer, slot());
     return true;
   }
   Written tokens(std::vector<u32> ids, u32 before, Finish finish = Finish::kNot, size_t cut = 0) {
-    bytes.resize(ids.size() * (slot().flags & kLogprobs ? kTokenBytes : sizeof(u32)) - cut);
+    const u32 top = slot().sampling.top_logprobs;
+    bytes.resize(ids.size() * (slot().flags & kLogprobs ? TokenAnswer::token_bytes(top) : sizeof(u32)) - cut);
     if (!bytes.empty()) std::memcpy(bytes.data(), ids.data(), std::min(bytes.size(), ids.size() * sizeof(u32)));
     for (size_t i = ids.size() * sizeof(u32); i + 4 <= bytes.size(); i += 4) {
       const float p = -1.0f - float(i);
       std::memcpy(bytes.data() + i, &p, 4);
     }
-    return write_tokens(
-        segment, route,
-        {.item = 1, .kind = u32(Answer::kTokens), .n_values = u32(ids.size()), .values = bytes, .finish = u32(finish)},
-        before, slot());
+    return write_tokens(segment, route,
+                        {.item = 1,
+                         .kind = u32(Answer::kTokens),
+                         .n_values = u32(ids.size()),
+                         .values = {bytes},
+                         .finish = u32(finish)},
+                        before, slot());
   }
   std::vector<u32> made() {
     const u32* ids = reinterpret_cast<const u32*>(segment.answer_room(slot()).data());
     return {ids, ids + (slot().n_values ? slot().n_values : slot().n_made.load(kRelaxed))};
   }
-  void begin(u8 flags) {
+  void begin(u8 flags, u32 max_tokens = kOut, u32 top = 0) {
     slot().flags = flags;
+    slot().sampling = {.max_tokens = max_tokens, .top_logprobs = top};
     slot().n_values = 0;
     slot().n_made.store(0, kRelaxed);
   }
@@ -220,6 +223,28 @@ TEST(tokens_come_in_parts) {
     CHECK(world.made() == std::vector<u32>({5, 6, 7, 8}));
     CHECK(world.slot().finish == Finish::kLength);
   }
+}
+
+// The columns of a part stand one behind the other, and so do those of the slot.
+TEST(likeliest_tokens_come_in_parts) {
+  constexpr u32 kTop = 2, kTokens = 2;
+  World world;
+  world.begin(kLogprobs, kTokens, kTop);
+  CHECK(world.tokens({5}, 0) == Written::kPart);
+  const std::vector<u8> first = world.bytes;
+  CHECK(world.tokens({5, 6}, 0, Finish::kStop) == Written::kDone);  // another server begins again: 5 is known
+  const TokenAnswer answer(world.segment.answer_room(world.slot()), kTokens, kTop);
+  const u8* second = world.bytes.data();
+  for (u32 i = 0; i < kTop; i++) {
+    CHECK(!std::memcmp(&answer.top_ids(0, 1)[i], first.data() + (2 + i) * 4, 4));
+    CHECK(!std::memcmp(&answer.top_logprobs(0, 1)[i], first.data() + (2 + kTop + i) * 4, 4));
+    CHECK(!std::memcmp(&answer.top_ids(1, 1)[i], second + (2 * kTokens + kTop + i) * 4, 4));
+    CHECK(!std::memcmp(&answer.top_logprobs(1, 1)[i], second + (2 * kTokens + kTokens * kTop + kTop + i) * 4, 4));
+  }
+  world.begin(kLogprobs, World::kOut, kTop);  // its slot has no room for so many
+  CHECK(world.tokens({1, 2, 3}, 0) == Written::kBroken);
+  world.begin(kLogprobs, kTokens, kTop);
+  CHECK(world.tokens({1}, 0, Finish::kNot, 4) == Written::kBroken);
 }
 
 // Another server begins again: what the client has is compared.

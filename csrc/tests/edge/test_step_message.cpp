@@ -75,7 +75,7 @@ TEST(responses_are_read_as_they_were_written) {
       CHECK_EQ(got.item, r.item);
       CHECK_EQ(got.status, r.status);
       CHECK_EQ(got.message, r.message);
-      CHECK_EQ(std::string(got.values.begin(), got.values.end()), made.bytes[i]);
+      CHECK_EQ(std::string(got.values[0].begin(), got.values[0].end()), made.bytes[i]);
       CHECK(got.retry_after_ms == r.retry_after_ms && got.kind == r.kind && got.dtype == r.dtype);
       CHECK(got.n_values == r.n_values && got.finish == r.finish && got.batch_items == r.batch_items);
       CHECK(got.queue_us == r.queue_us && got.device_us == r.device_us);

@@ -64,7 +64,7 @@ void check_response(const std::vector<u8>& message) {
   if (reader.load()) again.load = *reader.load();
   for (StepRow row; reader.next_row(row);) {
     if (!row.item) continue;  // it could not be read
-    CHECK(within(row.values.data(), row.values.size(), message));
+    CHECK(within(row.values[0].data(), row.values[0].size(), message));
     CHECK(within(row.message.data(), row.message.size(), message));
     again.rows.push_back(row);
   }

@@ -3,6 +3,7 @@
 
 #include "protocols/openai/openai.h"
 #include "tests/json/bodies.h"
+#include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
 
 using namespace fastqps;
@@ -220,10 +221,11 @@ TEST(options_of_completions) {
            "");
   view = item_of(reader);
   CHECK(view.has_generate && view.generate.has(4) && view.generate.has(kSeedField) && view.generate.logprobs);
+  CHECK_EQ(view.generate.top_logprobs, 1u);
   CHECK_EQ(view.generate.seed, 7u);
   CHECK_EQ(view.generate.stop.count, 2u);
   std::string_view stops[kStopStringsMax];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
   CHECK(head_of<CompletionsHead>(reader.context()).usage == CompletionsHead::Usage::kAtEnd);
@@ -280,10 +282,13 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","stop":["","","","","","","","","","","","","","","","",""]})",
        "stop: has more than 16 strings"},
       {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
-      {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
+      {R"({"prompt":"a","stream_options":{"x":1}})",
+       "stream_options: 'x' is none of include_usage, continuous_usage_stats, include_obfuscation"},
       {R"({"prompt":"a","stream_options":{"continuous_usage_stats":1}})",
        "stream_options.continuous_usage_stats: must be a bool"},
-      {R"({"prompt":"a","logprobs":5})", "logprobs: 5, at most 1: those of the chosen tokens"},
+      {R"({"prompt":"a","logprobs":21})", "logprobs: 21, at most 20"},
+      {R"({"prompt":"a","logprobs":true})", "logprobs: must be an integer, 0 or more"},
+      {R"({"prompt":"a","top_logprobs":2})", "top_logprobs: is not a field of this request"},
       {R"({"prompt":"a","seed":18446744073709551616})", "seed: a number beyond 64 bits"},
       {R"({"temperature":1e400,"prompt":"a"})", "temperature: a number beyond 64 bits"},
       {R"({"prompt":[18446744073709551616]})", ": the body is not valid JSON: Problem while parsing a number"},
@@ -300,7 +305,8 @@ TEST(answers_with_completions) {
   const Usage usage{.input_tokens = 3, .output_tokens = 2};
   ResponseView item;
   item.output = Output::kGeneration;
-  item.generation = {"a \"b\"", ids, logprobs, FinishReason::kStop};
+  const u32 offsets[] = {0, 3};
+  item.generation = {"a \"b\"", ids, logprobs, FinishReason::kStop, {}, offsets};
   item.usage = &usage;
   const auto context = [](CompletionsHead head) {
     return std::string(bytes_of(head)) + R"("id":"cmpl-1","created":9)";
@@ -311,8 +317,8 @@ TEST(answers_with_completions) {
   CHECK_EQ(
       answered(writer, call, {&item, 1}),
       R"({"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a \"b\"","index":0,)"
-      R"("logprobs":{"tokens":["token_id:5","token_id:6"],"token_logprobs":[-0.5,-2],"top_logprobs":null,)"
-      R"("text_offset":null},"finish_reason":"stop"}],)"
+      R"("logprobs":{"tokens":["token_id:5","token_id:6"],"token_logprobs":[-0.5,-2],)"
+      R"("top_logprobs":[{"token_id:5":-0.5},{"token_id:6":-2}],"text_offset":[0,3]},"finish_reason":"stop"}],)"
       R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})");
   CHECK_EQ(chunk_of(writer, call, {0, {"a", {}, {}, FinishReason::kUnspecified}, nullptr, nullptr}),
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
@@ -330,6 +336,81 @@ TEST(answers_with_completions) {
            R"("index":0,"logprobs":null,"finish_reason":null}],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\n");
+}
+
+namespace {
+
+// The likeliest tokens of two places, the first of which is chosen in the first and none in the second: of the third,
+// which has the same text, and one that cannot be chosen.
+struct Likely {
+  static constexpr float kNone = -std::numeric_limits<float>::infinity();
+  const u32 ids[2] = {1, 4}, top_ids[6] = {1, 2, 3, 3, 2, 0}, offsets[2] = {0, 1};
+  const float logprobs[2] = {-0.5f, -4}, top_logprobs[6] = {-0.5f, -1, -3, -1, -2, kNone};
+  const text::Detokenizer texts{text::Detokenizer::Tokens{{1, "a"}, {2, "\xe2\x82"}, {3, "a"}, {4, "\xc3\xbc\""}}};
+  GenerationView view() const {
+    return {"a\xc3\xbc\"", ids, logprobs, FinishReason::kLength, {top_ids, top_logprobs}, offsets};
+  }
+};
+
+}  // namespace
+
+TEST(likeliest_tokens_of_completions) {
+  const Likely likely;
+  ResponseView item;
+  item.output = Output::kGeneration, item.generation = likely.view();
+  const std::string context = std::string(bytes_of(CompletionsHead{})) + R"("id":"cmpl-1")";
+  const AnsweredCall call{context, "m@1", &likely.texts};
+  const std::string logprobs =
+      R"("logprobs":{"tokens":["a","ü\""],"token_logprobs":[-0.5,-4],)"
+      R"("top_logprobs":[{"a":-0.5,"bytes:\\xe2\\x82":-1},{"a":-1,"bytes:\\xe2\\x82":-2,"ü\"":-4}],)"
+      R"("text_offset":[0,1]})";
+  CHECK(answered(kCompletionsWriter, call, {&item, 1}).find(logprobs) != std::string::npos);
+  CHECK(chunk_of(kCompletionsWriter, call, {.generation = item.generation}).find(logprobs) != std::string::npos);
+}
+
+TEST(likeliest_tokens_of_chats) {
+  const Likely likely;
+  ResponseView item;
+  item.output = Output::kGeneration, item.generation = likely.view();
+  const std::string context =
+      std::string(bytes_of(CompletionsHead{.form = CompletionsHead::Form::kChat})) + R"("id":"chatcmpl-1")";
+  const AnsweredCall call{context, "m@1", &likely.texts};
+  const std::string logprobs =
+      R"("logprobs":{"content":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[)"
+      R"({"token":"a","logprob":-0.5,"bytes":[97]},{"token":"\\xe2\\x82","logprob":-1,"bytes":[226,130]},)"
+      R"({"token":"a","logprob":-3,"bytes":[97]}]},)"
+      R"({"token":"ü\"","logprob":-4,"bytes":[195,188,34],"top_logprobs":[)"
+      R"({"token":"a","logprob":-1,"bytes":[97]},{"token":"\\xe2\\x82","logprob":-2,"bytes":[226,130]}]}],)"
+      R"("refusal":null})";
+  CHECK(answered(kCompletionsWriter, call, {&item, 1}).find(logprobs) != std::string::npos);
+  CHECK(chunk_of(kCompletionsWriter, call, {.generation = item.generation}).find(logprobs) != std::string::npos);
+  item.generation.top = {};
+  const std::string without = answered(kCompletionsWriter, {context, "m@1"}, {&item, 1});
+  CHECK(without.find(R"([{"token":"token_id:1","logprob":-0.5,"bytes":null,"top_logprobs":[]},)") != std::string::npos);
+}
+
+// Whatever the tokens are, an answer stays within its room.
+TEST(log_probabilities_have_room) {
+  text::Detokenizer::Tokens tokens;
+  for (u32 id = 0; id < 40; id++) tokens.emplace_back(id, std::string(id, id % 3 ? '\x01' : '\xff'));
+  const text::Detokenizer texts{tokens};
+  std::vector<u32> ids, top_ids, offsets;
+  std::vector<float> logprobs, top_logprobs;
+  for (u32 i = 0; i < 50; i++) {
+    ids.push_back(i), logprobs.push_back(-1.23456789e-37f), offsets.push_back(~u32(0));
+    for (u32 k = 0; k < kTopLogprobsMax; k++) top_ids.push_back(i + k), top_logprobs.push_back(-1.17549435e-38f);
+  }
+  ResponseView item;
+  item.output = Output::kGeneration;
+  item.generation = {"", ids, logprobs, FinishReason::kLength, {top_ids, top_logprobs}, offsets};
+  for (const CompletionsHead::Form form : {CompletionsHead::Form::kText, CompletionsHead::Form::kChat}) {
+    const std::string context = std::string(bytes_of(CompletionsHead{.form = form})) + R"("id":"cmpl-1")";
+    for (const text::Detokenizer* some : {static_cast<const text::Detokenizer*>(nullptr), &texts}) {
+      const AnsweredCall call{context, "m@1", some};
+      CHECK(!answered(kCompletionsWriter, call, {&item, 1}).empty());  // they check the room
+      CHECK(!chunk_of(kCompletionsWriter, call, {.generation = item.generation}).empty());
+    }
+  }
 }
 
 TEST(a_prompt_counts_once_whatever_its_choices) {

@@ -38,7 +38,7 @@ struct Ask {
   bool pair = false, truncate = false;
   std::string model = {};
   u64 request_id = 0, timeout_us = 0, seed = 0;
-  u32 max_tokens = 0, top_k = 0;
+  u32 max_tokens = 0, top_k = 0, top_logprobs = 0;
   float temperature = 0, top_p = 0;
   bool ignore_eos = false, logprobs = false, timings = false, raw_scores = false, normalize = false;
   u32 dtype = 0, dimensions = 0, top_labels = 0;
@@ -78,6 +78,7 @@ struct Ask {
     if (no_repeat_ngram_size) generate.varint(varint_tag(11)), generate.varint(*no_repeat_ngram_size);
     if (min_tokens) generate.varint(varint_tag(12)), generate.varint(*min_tokens);
     for (const u32 id : suppress_ids) generate.varint(varint_tag(13)), generate.varint(id);
+    generate.scalar(22, top_logprobs);
     out.bytes(6, inner, size_t(generate.end() - inner));
     u8 options[64];
     WireWriter output(options);
@@ -119,6 +120,8 @@ struct Chunk {
   std::string text;
   std::vector<u32> ids;
   std::vector<float> logprobs;
+  std::vector<u32> top_ids;
+  std::vector<float> top_logprobs;
   u64 finish = 0;
   bool has_usage = false, has_timings = false;
   u64 input_tokens = 0, output_tokens = 0;
@@ -133,6 +136,23 @@ inline void read_usage(std::string_view bytes, Chunk& chunk) {
     CHECK(in.tag(&tag) && in.varint(&value));
     if (tag == varint_tag(1)) chunk.input_tokens = value;
     if (tag == varint_tag(2)) chunk.output_tokens = value;
+  }
+}
+
+inline void read_floats(std::string_view part, std::vector<float>& out) {
+  out.resize(part.size() / sizeof(float));
+  if (!part.empty()) std::memcpy(out.data(), part.data(), part.size());
+}
+
+inline void read_top(std::string_view bytes, Chunk& chunk) {
+  for (WireReader in(bytes); !in.done();) {
+    u32 tag;
+    u64 value;
+    std::string_view part;
+    CHECK(in.tag(&tag) && in.bytes(&part));
+    if (tag >> 3 == 2) read_floats(part, chunk.top_logprobs);
+    if (tag >> 3 == 1)
+      for (WireReader list(part); !list.done(); chunk.top_ids.push_back(u32(value))) CHECK(list.varint(&value));
   }
 }
 
@@ -151,10 +171,8 @@ inline Chunk read_chunk(std::string_view bytes, u32 first = 2) {
     if (field == first + 1)
       for (WireReader list(part); !list.done(); chunk.ids.push_back(u32(value))) CHECK(list.varint(&value));
     if (field == first + 2) chunk.finish = value;
-    if (field == 5) {
-      chunk.logprobs.resize(part.size() / 4);
-      std::memcpy(chunk.logprobs.data(), part.data(), part.size());
-    }
+    if (field == 5) read_floats(part, chunk.logprobs);
+    if (field == 8) read_top(part, chunk);
     if (first == 2 && field == 6) read_usage(part, chunk);
     if (first == 2 && field == 7) chunk.has_timings = true;
   }
@@ -316,9 +334,11 @@ class TestDispatcher {
 
  private:
   void write(Slot& s, u32 k, u32 id) {
-    u32* ids = reinterpret_cast<u32*>(segment_.answer(s));
-    ids[k] = id;
-    reinterpret_cast<float*>(ids + kMaxOutput)[k] = -float(k) - 0.5f;
+    u32 top_ids[kTopLogprobsMax];
+    float top_logprobs[kTopLogprobsMax];
+    for (u32 i = 0; i < kTopLogprobsMax; i++) top_ids[i] = id + i, top_logprobs[i] = -float(k) - 0.5f - float(i);
+    TokenAnswer(segment_.answer_room(s), s.sampling.max_tokens, s.sampling.top_logprobs)
+        .write(k, {id, -float(k) - 0.5f, top_ids, top_logprobs});
   }
 
   Segment segment_;
@@ -351,7 +371,7 @@ class Generating {
     CHECK_EQ(service.generations(), 0u);
   }
   static Sizes usual(u32 slots = 16) {
-    return {.models = 2, .slots = slots, .max_tokens = 64, .answer_bytes = kMaxOutput * kTokenBytes};
+    return {.models = 2, .slots = slots, .max_tokens = 64, .answer_bytes = TokenAnswer::bytes(kMaxOutput, 0)};
   }
 
   i32 call(const char* method, const Ask& ask, const Fields& extra = {}) {

@@ -84,6 +84,52 @@ TEST(predict_gives_logprobs_and_timings_when_asked) {
   CHECK(found.has_timings);
 }
 
+TEST(predict_and_generate_give_likeliest_tokens_when_asked) {
+  Generating test;
+  const i32 whole = test.start("Predict", {.ids = {5}, .max_tokens = 4, .top_logprobs = 2});
+  CHECK(test.dispatcher->slot().flags & kLogprobs);
+  CHECK_EQ(test.dispatcher->slot().sampling.top_logprobs, 2u);
+  test.make({'a'});
+  test.finish('b', Finish::kLength);
+  const Chunk found = test.prediction(whole);
+  CHECK(found.logprobs == std::vector<float>({-0.5f, -1.5f}));
+  CHECK(found.top_ids == Ids({'a', 'a' + 1, 'b', 'b' + 1}));
+  CHECK(found.top_logprobs == std::vector<float>({-0.5f, -1.5f, -1.5f, -2.5f}));
+
+  const i32 stream = test.start("Generate", {.ids = {5}, .max_tokens = 4, .top_logprobs = 3});
+  test.make({'c', 'd'});
+  test.finish('e', Finish::kLength);
+  const std::vector<Chunk> chunks = test.chunks(stream);
+  CHECK_EQ(chunks.size(), size_t(3));
+  for (u32 i = 0; i < 3; i++) {
+    CHECK(chunks[i].top_ids == Ids({'c' + i, 'd' + i, 'e' + i}));
+    CHECK_EQ(chunks[i].top_logprobs[0], -float(i) - 0.5f);
+  }
+}
+
+// An answer with likeliest tokens that the slot has no room for takes a large answer, as long as there is one.
+TEST(likeliest_tokens_take_large_answers) {
+  Sizes sizes = Generating::usual();
+  sizes.large_answers = 1, sizes.large_answer_bytes = (TokenAnswer::bytes(kMaxOutput, 7) + 63) / 64 * 64;
+  Generating test(sizes);
+  const Ask ask{.ids = {5}, .top_logprobs = 7};
+  const i32 first = test.start("Predict", ask), second = test.send("Predict", ask);
+  CHECK_EQ(test.answer(second).code(), "8");
+  CHECK(test.answer(second).fields["grpc-message"].find("large answers are in use") != std::string::npos);
+  const i32 small = test.start("Predict", {.ids = {5}, .max_tokens = kMaxOutput / 8, .top_logprobs = 7});
+  test.finish('c', Finish::kLength, 1);
+  CHECK_EQ(test.prediction(small).top_ids.size(), size_t(7));
+  for (u32 i = 1; i < kMaxOutput; i++) test.make({'a'});
+  test.finish('b', Finish::kLength);
+  const Chunk found = test.prediction(first);
+  CHECK_EQ(found.top_ids.size(), size_t(7 * kMaxOutput));
+  CHECK(found.top_ids[7 * kMaxOutput - 1] == 'b' + 6 && found.top_logprobs[0] == -0.5f);
+
+  const i32 more = test.send("Predict", {.ids = {5}, .top_logprobs = 8});
+  CHECK_EQ(test.answer(more).code(), "3");
+  CHECK(test.answer(more).fields["grpc-message"].find("top_logprobs: 8, at most 7 for 24 tokens") != std::string::npos);
+}
+
 TEST(the_slot_says_how_to_sample) {
   Generating test;
   Ask ask{
@@ -156,7 +202,7 @@ TEST(an_edges_item_may_have_what_the_checkpoint_says) {
   service::ModelRoutes& routes = test.service.routes();
   routes.setup(kGeneratorRoute).checkpoint_sampling = {.no_repeat_ngram_size = 65, .min_tokens = 20};
   service::RefusalWriter refusals{service::TimeLimits{}};
-  service::RequestChecker checker(routes, refusals);
+  service::RequestChecker checker(routes, refusals, ~u64(0));
   const struct {
     Input input;
     u32 ngram;
@@ -186,6 +232,7 @@ TEST(refusals_name_the_field_and_the_limit) {
       {"generate.temperature: nan, must be a finite number, 0 or more",
        {.ids = {1}, .temperature = std::numeric_limits<float>::quiet_NaN()}},
       {"generate.top_k: 65, must be at most 64", {.ids = {1}, .top_k = 65}},
+      {"generate.top_logprobs: 21, must be at most 20", {.ids = {1}, .top_logprobs = 21}},
       {"generate.top_p: 1.5, must be above 0 and at most 1", {.ids = {1}, .top_p = 1.5}},
       {"generate.repetition_penalty: -1, must be a finite number above 0", {.ids = {1}, .repetition_penalty = -1.0f}},
       {"generate.repetition_penalty: nan, must be a finite number above 0",
@@ -233,7 +280,7 @@ TEST(stop_strings_that_are_special_tokens) {
   const auto detokenizer = test_detokenizer();
   RequestView view;
   const std::string_view stops[] = {"</s>", "no token", "<|end|>", "</s>"};
-  view.stops = stops, view.generate.stop.count = 4;
+  view.generate.stop = {4, stops};
   view.generate.stop_ids = {2, {7, kEos}};
   StopIds ids;
   CHECK_EQ(stop_ids(view, nullptr, ids), 2u);

@@ -71,7 +71,7 @@ TEST(every_field_is_read) {
   CHECK(g.has(10) && g.repetition_penalty == 1.0f && g.has(11));
   CHECK(g.no_repeat_ngram_size == 3 && g.has(kMinTokensField) && g.min_tokens == 0 && g.suppress_ids.count == 2);
   std::string_view stops[2];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   CHECK(stops[0] == "." && stops[1] == "ab" && g.stop_ids.ids[0] == 7 && g.suppress_ids.ids[0] == 5 &&
         g.suppress_ids.ids[1] == 6);
   ReasonText reason;
@@ -205,6 +205,11 @@ TEST(responses_are_written) {
   CHECK_EQ(
       written(ChunkView{.request_id = 1, .generation = generation, .usage = &usage}),
       "\x08\x01\x12\x02hi\x1a\x03\x01\xac\x02\x20\x02\x2a\x04\x00\x00\x80\xbf\x32\x07\x08\x05\x18\x01\x20\xac\x02"s);
+
+  const GenerationView likely{.token_ids = {ids, 1}, .top = {{ids, 1}, logprobs}};
+  CHECK_EQ(written({.output = Output::kGeneration, .generation = likely}),
+           "\x22\x0e\x12\x01\x01\x42\x09\x0a\x01\x01\x12\x04\x00\x00\x80\xbf"s);
+  CHECK_EQ(written(ChunkView{.generation = likely}), "\x1a\x01\x01\x42\x09\x0a\x01\x01\x12\x04\x00\x00\x80\xbf"s);
 
   const StatusView status{.code = 8, .retry_after_ms = 20, .message = "full"};
   const Timings timings{{1, 0, 0, 0, 0, 200, 0, 3}};

@@ -226,6 +226,32 @@ TEST(rows_do_not_depend_on_their_company) {
   CHECK(together.halves == alone.halves);
 }
 
+TEST(runs_of_one_slot_see_those_before_them) {
+  // Rows of a script in one step, on several threads, and one step after the other: the same bits.
+  constexpr u32 kSize = 32, kWidth = 3 * kSize, kLen = 64, kSlots = 3, kRows = 40;
+  Array qkv(Number::kBfloat16, kRows * kWidth, 6);
+  Ints starts, positions, kv_slots;
+  for (u32 i = 0; i < kRows; i++) {
+    starts.push_back(i32(i)), kv_slots.push_back(i < 30 ? 1 : i < 35 ? 0 : 2);
+    positions.push_back(i32(i < 30 ? 4 + i : i < 35 ? i : i + 10));
+  }
+  starts.push_back(kRows);
+  const auto compute = [&](u32 together, u32 threads) {
+    Array cache(Number::kBfloat16, size_t(2) * kSlots * kLen * kSize, 5), out(Number::kBfloat16, kRows * kSize, 0);
+    for (u32 i = 0; i < kRows; i += together) {
+      SlotAttention job{};
+      job.qkv = qkv.data(), job.cache = cache.data(), job.starts = starts.data() + i;
+      job.positions = positions.data(), job.kv_slots = kv_slots.data(), job.out = out.data();
+      job.scale = 0.2f, job.n_runs = together, job.heads = job.kv_heads = 1;
+      job.head_dim = kSize, job.n_slots = kSlots, job.max_len = kLen, job.number = Number::kBfloat16;
+      attend_slots(job, threads);
+    }
+    return out.halves;
+  };
+  const auto alone = compute(1, 1);
+  for (u32 threads : {1u, 2u, 4u}) CHECK(compute(kRows, threads) == alone);
+}
+
 // ---- rows
 
 TEST(rms_norms) {
@@ -370,13 +396,14 @@ struct Asked {
   u8 flags = kLogprobs;
   u64 seed = 0;
   IdList stops{};
+  u32 top_logprobs = 0;
 };
 
 // Runs over one vocabulary, sampled by the kernel.
 struct Samples {
   u32 vocab;
   Array logits;
-  Ints starts{0}, kv_slots, made, params, eos_ids, tokens, finish, last_token;
+  Ints starts{0}, kv_slots, made, params, eos_ids, tokens, finish, last_token, top;
   std::vector<float> logprobs;
 
   Samples(Number number, u32 n_runs, u32 size, u32 seed)
@@ -385,6 +412,7 @@ struct Samples {
       starts.push_back(starts.back() + 1 + i32(r % 3));
       kv_slots.resize(size_t(starts.back()), i32(n_runs - 1 - r));
     }
+    top.resize(n_runs * kTopWords, -7);
     tokens.resize(n_runs), finish.resize(n_runs), last_token.resize(n_runs), logprobs.resize(n_runs);
   }
   void ask(u32 run, const Asked& a) {
@@ -393,15 +421,17 @@ struct Samples {
                             .top_p = a.top_p,
                             .top_k = a.top_k,
                             .max_tokens = a.max_tokens,
-                            .stop_ids = a.stops};
+                            .stop_ids = a.stops,
+                            .top_logprobs = a.top_logprobs};
     Ints record(kAdmittedWords);
     fill_params(record.data(), u32(kv_slots[size_t(starts[run])]), sampling, a.flags, 0);
     admit(params.data(), record.data(), 1);
   }
   void run(const Kernels& level) {
-    const Draw job{logits.data(),    starts.data(), kv_slots.data(),     made.data(),   params.data(),
-                   eos_ids.data(),   tokens.data(), logprobs.data(),     finish.data(), last_token.data(),
-                   u32(made.size()), vocab,         u32(eos_ids.size()), logits.number};
+    Draw job{logits.data(),    starts.data(), kv_slots.data(),     made.data(),   params.data(),
+             eos_ids.data(),   tokens.data(), logprobs.data(),     finish.data(), last_token.data(),
+             u32(made.size()), vocab,         u32(eos_ids.size()), logits.number};
+    job.top = top.data();
     level.sample(job, Scratch(scratch_floats(job)).data());
   }
   double logit(u32 run, i32 token) const { return logits[size_t(run) * vocab + size_t(token)]; }
@@ -487,6 +517,46 @@ TEST(greedy_takes_the_first_of_the_likeliest) {
         s.run(*level);
         for (u32 r = 0; r < 4; r++) CHECK_EQ(s.tokens[r], i32(places[r]));
         CHECK_EQ(s.logprobs[0], 0.0f);
+      }
+    }
+}
+
+// Likeliest first, of equals the lower id; tokens that cannot be chosen are none of them; nothing more is written.
+TEST(likeliest_tokens_are_sorted) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const u32 asked[] = {0, 1, 7, kTopLogprobsMax};
+  for (Number number : kNumbers)
+    for (u32 vocab : {4096u, 130u, 64u, 19u, 3u}) {
+      Samples s(number, 4, vocab, vocab);
+      for (u32 r = 0; r < 4; r++) {
+        s.ask(r, {.temperature = r % 2 ? 1.0f : 0, .top_logprobs = asked[r]});
+        for (u32 i : {vocab - 1, vocab / 2, vocab / 3}) s.logits.set(size_t(r) * vocab + i, 5);
+        for (u32 i = 1; r == 3 && i < vocab && i + 12 > vocab / 2; i++) s.logits.set(size_t(r) * vocab + i, -kInfinity);
+      }
+      for (const Kernels* level : cpu_ops_levels()) {
+        std::fill(s.top.begin(), s.top.end(), -7);
+        s.run(*level);
+        for (u32 r = 0; r < 4; r++) {
+          Ints order;
+          double sum = 0;
+          for (u32 i = 0; i < vocab; i++) {
+            if (s.logit(r, i32(i)) > -1e30) order.push_back(i32(i));
+            sum += std::exp(s.logit(r, i32(i)));
+          }
+          std::stable_sort(order.begin(), order.end(), [&](i32 x, i32 y) { return s.logit(r, x) > s.logit(r, y); });
+          const i32* top = s.top.data() + r * kTopWords;
+          for (u32 i = 0; i < kTopLogprobsMax; i++) {
+            const float found = std::bit_cast<float>(top[kTopLogprobsMax + i]);
+            if (i >= asked[r]) {
+              CHECK(top[i] == -7 && top[kTopLogprobsMax + i] == -7);
+            } else if (i >= order.size()) {
+              CHECK(top[i] == 0 && found == -kInfinity);
+            } else {
+              CHECK_EQ(top[i], order[i]);
+              CHECK(std::abs(found - (s.logit(r, order[i]) - std::log(sum))) < 2e-5);
+            }
+          }
+        }
       }
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastqps._core import TOP_LOGPROBS_MAX
 from fastqps.frontdoor.openapi import schemas as js
 from fastqps.frontdoor.openapi.schemas import Json
 
@@ -93,10 +94,11 @@ _GENERATED: dict[str, Json] = dict(
     ),
     **_OPTIONS,
 )
+_TOP: Json = {"type": "integer", "minimum": 0, "maximum": TOP_LOGPROBS_MAX}
 _COMPLETIONS = js.only(
     "prompt",
     prompt=INPUT,
-    **{**_GENERATED, "logprobs": js.optional({"enum": [0, 1]})},
+    **{**_GENERATED, "logprobs": js.optional(_TOP)},
     echo={"enum": [False, None]},
     suffix={"enum": ["", None]},
 )
@@ -114,8 +116,8 @@ _EMPTY: dict[str, Json] = {
 _CHAT = js.only(
     "messages",
     messages=MESSAGES,
-    **{**_GENERATED, "logprobs": {"enum": [False, None]}},
-    top_logprobs={"enum": [0, None]},
+    **{**_GENERATED, "logprobs": js.optional(js.BOOL)},
+    top_logprobs=js.optional(_TOP),
     max_completion_tokens=js.optional(js.ONE_OR_MORE),
     add_generation_prompt=js.optional(js.BOOL),
     continue_final_message=js.optional(js.BOOL),
@@ -129,7 +131,27 @@ _CHAT = js.only(
     **_EMPTY,
 )
 _LOGPROBS = js.fields(
-    "tokens token_logprobs", tokens=js.array(js.STRING), token_logprobs=js.array({"type": ["number", "null"]})
+    "tokens token_logprobs top_logprobs text_offset",
+    tokens=js.array(js.STRING),
+    token_logprobs=js.array(js.NUMBER),
+    top_logprobs=js.array({"type": "object", "additionalProperties": js.NUMBER}),
+    text_offset=js.array(js.COUNT),
+)
+_TOKEN: dict[str, Json] = {
+    "token": js.STRING,
+    "logprob": js.NUMBER,
+    "bytes": js.optional(js.array({"type": "integer", "minimum": 0, "maximum": 255})),
+}
+_CHAT_LOGPROBS = js.fields(
+    "content refusal",
+    content=js.array(
+        js.fields(
+            "token logprob bytes top_logprobs",
+            **_TOKEN,
+            top_logprobs=js.array(js.fields("token logprob bytes", **_TOKEN)),
+        )
+    ),
+    refusal={"type": "null"},
 )
 _CHOICE = js.fields(
     "text index logprobs finish_reason",
@@ -159,7 +181,7 @@ CHATTED = js.fields(
             "message index logprobs finish_reason",
             message=_MESSAGE,
             index=js.COUNT,
-            logprobs={"type": "null"},
+            logprobs=js.optional(_CHAT_LOGPROBS),
             finish_reason={"enum": ["stop", "length"]},
         )
     ),

@@ -16,12 +16,14 @@ _PAIR = ("fp8", "scale")  # what an operation with two results without names ret
 class Case:
     """``mutated`` are the arguments that the operation writes.
 
-    ``rows`` of a result, or of a mutated argument, are no padding; those that are not named count in full.
+    ``rows`` of a result, or of a mutated argument, are no padding; those that are not named count in full. The columns
+    of a mutated int32 argument from ``floats_from`` on are the bits of float32 numbers, and are compared as such.
     """
 
     arguments: dict[str, Any]
     mutated: Sequence[str] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
+    floats_from: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, operation: Callable[..., Any]) -> dict[str, torch.Tensor]:
         """The results that the operation returns or writes, by name. The arguments stay unchanged."""
@@ -33,7 +35,11 @@ class Case:
         elif returned is not None:
             named = returned._asdict() if hasattr(returned, "_asdict") else dict(zip(_PAIR, returned, strict=True))
             results |= {name: value for name, value in named.items() if value is not None}
-        return {name: value[: self.rows.get(name, len(value))] for name, value in results.items()}
+        found = {name: value[: self.rows.get(name, len(value))] for name, value in results.items()}
+        for name, column in self.floats_from.items():
+            bits = found.pop(name)
+            found |= {name: bits[:, :column], f"{name}, as floats": bits[:, column:].view(torch.float32)}
+        return found
 
 
 Inputs = Callable[["Random", dict[str, Any]], Case]  # of a call's arguments

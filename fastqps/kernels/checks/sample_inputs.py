@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, sequence_params
+from fastqps._core import ADMITTED_WORDS, TOP_LOGPROBS_MAX, sequence_params
 from fastqps.kernels.checks.inputs import Case, Random
 
 LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
@@ -29,6 +29,7 @@ class Run(NamedTuple):
     seed: int = 0
     ignore_eos: bool = False
     logprobs: bool = True
+    top_logprobs: int = 0
     max_tokens: int = 100
     ends: str = ""  # "stop" or "eos": its likeliest token is one
 
@@ -55,6 +56,7 @@ RUNS = (
     *(Run(1.0, 1.0, top_k, seed=31) for top_k in (1, 5, 200)),
     Run(1.5, 0.7, 20, seed=41),
     *(Run(1.0, top_p, top_k, 0.2, seed=51) for top_p, top_k in ((1.0, 0), (0.9, 0), (0.9, 20))),
+    *(Run(temperature, 0.9, seed=42, top_logprobs=n) for temperature, n in ((0.0, 20), (1.0, 3))),
 )
 
 
@@ -87,5 +89,6 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
         "last_token": random.below(vocab, slots),
     }
     new |= {name: random.ints([-1], size) for name in ("tokens", "finish")}
-    mutated = ("tokens", "logprobs", "finish", "last_token")
-    return Case(a | new, mutated, dict.fromkeys(mutated[:3], n))
+    new["top"] = random.ints([0], size * 2 * TOP_LOGPROBS_MAX).reshape(size, -1)
+    mutated = ("tokens", "logprobs", "finish", "top", "last_token")
+    return Case(a | new, mutated, dict.fromkeys(mutated[:4], n), {"top": TOP_LOGPROBS_MAX})

@@ -23,13 +23,17 @@ from fastqps.kernels.sampling.params import (
     RECORD,
     SEED,
     STOP_IDS,
+    TARGET_WORDS,
     TEMPERATURE,
     TOP_K,
+    TOP_LOGPROBS,
+    TOP_MAX,
     TOP_P,
     draws_from_all,
     floor_of,
     likelihood,
     rate_of,
+    targets_of,
 )
 from fastqps.kernels.shapes import sample_shape
 from fastqps.kernels.stamps import stamp_end, stamped
@@ -37,6 +41,7 @@ from fastqps.kernels.vendor import register_limit
 
 _NONE = tl.constexpr(1 << 30)  # beyond every index
 _WAYS = tl.constexpr(16)  # parts of the range of logits that one pass over them tells apart
+TARGET_COLUMNS = tl.constexpr(32)  # a power of two, at least as many as a run has targets
 _BLOCK = 256  # logits of such a pass that are read at once
 
 
@@ -48,7 +53,7 @@ def _first(matches, at):
 
 @triton.jit
 def _uniform(record, made):
-    """csrc/step/decode/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
+    """csrc/core/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
     zero = (made * 0).to(tl.uint32)
     low = tl.load(record + SEED).to(tl.uint32, bitcast=True)
     high = tl.load(record + SEED + 1).to(tl.uint32, bitcast=True)
@@ -164,19 +169,15 @@ def _equal(logits, top, token, rate, order, above, target, VOCAB: tl.constexpr, 
 
 
 @triton.jit
-def _draw_from_likeliest(
-    logits, record, largest, sums, scratch, top, token, temperature, u,
-    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
-    BLOCK: tl.constexpr,
+def _likeliest(
+    logits, largest, scratch, limit,
+    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One of the fewest likeliest that make up top_p of the likelihood of the top_k ≤ 64 likeliest, or of all.
+    """int64 [CANDIDATES]: the ``limit`` ≤ 64 likeliest logits as ``placed``, in the order of likelihood, then NOTHING.
 
-    Those below the floor of min_p count there, and are not drawn.
-    Most often the 64 likeliest hold it. So many likeliest stand in as many chunks, those with the largest largest logit
-    (of equals, the first): each chunk before another brings at least one logit that goes before all of the other's.
+    So many likeliest stand in as many chunks, those with the largest largest logit (of equals, the first): each chunk
+    before another brings at least one logit that goes before all of the other's.
     """
-    top_k = tl.load(record + TOP_K)
-    limit = tl.where((top_k > 0) & (top_k < CANDIDATES), top_k, CANDIDATES)
     chunk, rank = tl.arange(0, COLUMNS), tl.arange(0, CANDIDATES)
     order = tl.load(largest + chunk, mask=chunk < N_CHUNKS, other=NOTHING)
     select_largest(order, chunk, limit, scratch)
@@ -190,7 +191,24 @@ def _draw_from_likeliest(
     chunk = tl.load(scratch + place // CHUNK)
     at = tl.where((rank < limit) & (place // CHUNK < limit), chunk * CHUNK + place % CHUNK, VOCAB)
     x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
-    both = tl.sort(placed(ordered(x, at < VOCAB), at), descending=True)
+    return tl.sort(placed(ordered(x, at < VOCAB), at), descending=True)
+
+
+@triton.jit
+def _draw_from_likeliest(
+    logits, record, largest, sums, scratch, top, token, temperature, u,
+    VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One of the fewest likeliest that make up top_p of the likelihood of the top_k ≤ 64 likeliest, or of all.
+
+    Those below the floor of min_p count there, and are not drawn.
+    Most often the 64 likeliest hold it.
+    """
+    top_k = tl.load(record + TOP_K)
+    limit = tl.where((top_k > 0) & (top_k < CANDIDATES), top_k, CANDIDATES)
+    rank = tl.arange(0, CANDIDATES)
+    both = _likeliest(logits, largest, scratch, limit, VOCAB, N_CHUNKS, CHUNK, COLUMNS)
     candidate = order_of(both) != NOTHING
     x = number(order_of(both))
     z = (x.to(tl.float64) - top.to(tl.float64)) / temperature.to(tl.float64)
@@ -231,10 +249,34 @@ def _draw_from_likeliest(
 
 
 @triton.jit
+def _store_top(to, both, asked, top, log_sum):
+    """The ids of the ``asked`` likeliest, and their log-probabilities; where fewer can be chosen, 0 and -inf."""
+    rank = tl.arange(0, CANDIDATES)
+    x = number(order_of(both))
+    possible = (order_of(both) != NOTHING) & (x > float("-inf"))
+    logprob = (x.to(tl.float64) - top.to(tl.float64) - log_sum).to(tl.float32)
+    logprob = tl.where(possible, logprob, float("-inf"))
+    tl.store(to + rank, tl.where(possible, place_of(both), 0), mask=rank < asked)
+    tl.store(to + TOP_MAX + rank, logprob.to(tl.int32, bitcast=True), mask=rank < asked)
+
+
+@triton.jit
+def _store_targets(to, logits, token, asked, top, log_sum):
+    """The ``asked`` of the ids ``token``, and their log-probabilities."""
+    rank = tl.arange(0, TARGET_COLUMNS)
+    x = tl.load(logits + token, mask=asked, other=0.0).to(tl.float32)
+    logprob = (x.to(tl.float64) - top.to(tl.float64) - log_sum).to(tl.float32)
+    logprob = tl.where(x < float("inf"), logprob, float("nan"))
+    tl.store(to + rank, token, mask=asked)
+    tl.store(to + TOP_MAX + rank, logprob.to(tl.int32, bitcast=True), mask=asked)
+
+
+@triton.jit
 def _sample(
     tokens,
     logprobs,
     finish,
+    top_rows,
     last_token,
     logits,
     largest,
@@ -247,6 +289,7 @@ def _sample(
     records,
     eos_ids,
     counts,
+    targets,
     stamps,
     VOCAB: tl.constexpr,
     N_CHUNKS: tl.constexpr,
@@ -286,6 +329,10 @@ def _sample(
                     VOCAB, N_CHUNKS, CHUNK, COLUMNS, STEP, BLOCK,
                 )  # fmt: skip
 
+        n_targets = targets_of(targets, counts, run)
+        if targets is not None:
+            if n_targets > 0:
+                token = tl.load(targets + run * TARGET_WORDS + 1)
         flags = tl.load(record + FLAGS)
         stop_at = tl.arange(0, IDS_MAX)
         stopped = tl.max((tl.load(record + STOP_IDS + stop_at) == token).to(tl.int32), axis=0)
@@ -294,14 +341,27 @@ def _sample(
             ended = tl.load(eos_ids + eos_at, mask=eos_at < EOS_IDS, other=-1) == token
             stopped |= tl.where((flags & IGNORE_EOS) == 0, tl.max(ended.to(tl.int32), axis=0), 0)
         full = n_made.to(tl.int64) + 1 >= tl.load(record + MAX_TOKENS).to(tl.int64)
-        tl.store(finish + run, tl.where(stopped != 0, 1, tl.where(full, 2, 0)))
+        ending = tl.where(stopped != 0, 1, tl.where(full, 2, 0))
+        tl.store(finish + run, tl.where(n_targets > 0, 0, ending))
         tl.store(tokens + run, token)
-        tl.store(last_token + slot, token)
+        tl.store(last_token + slot, token, mask=n_targets == 0)
         logprob = 0.0
         if flags & LOGPROBS:
-            total = _whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP)
-            logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - tl.log(total)
+            log_sum = tl.log(_whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP))
+            logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - log_sum
             logprob = logprob.to(tl.float32)
+            if top_rows is not None:
+                if targets is not None:
+                    if n_targets > 1:
+                        rank = tl.arange(0, TARGET_COLUMNS)
+                        wanted = tl.load(targets + run * TARGET_WORDS + 1 + rank, mask=rank < n_targets, other=0)
+                        _store_targets(top_rows + run * 2 * TOP_MAX, logits, wanted, rank < n_targets, top, log_sum)
+                asked = tl.minimum(tl.load(record + TOP_LOGPROBS), TOP_MAX)
+                if (asked > 0) & (n_targets <= 1):
+                    tl.debug_barrier()  # a draw has read the same scratch
+                    rows = scratch + run * 2 * CANDIDATES
+                    both = _likeliest(logits, largest, rows, asked, VOCAB, N_CHUNKS, CHUNK, COLUMNS)
+                    _store_top(top_rows + run * 2 * TOP_MAX, both, asked, top, log_sum)
         finite = tl.load(logits + token).to(tl.float32) < float("inf")  # false of NaN, too
         tl.store(logprobs + run, tl.where(finite, logprob, float("nan")))
     if stamps is not None:
@@ -321,14 +381,18 @@ def sample(
     logprobs: torch.Tensor,
     finish: torch.Tensor,
     last_token: torch.Tensor,
+    top: torch.Tensor | None = None,
+    targets: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> None:
     """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest.
 
-    logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, 32], the
-    records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where
-    not asked for, NaN where the token's logit is NaN or infinite; finish int32 [S]: 0 goes on, 1 stop token, 2 length;
-    last_token int32 by slot; with ``stamps`` int64 [2] the device's clock to the second.
+    logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, words],
+    the records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0
+    where not asked for, NaN where the token's logit is NaN or infinite; finish int32 [S]: 0 goes on, 1 stop token, 2
+    length; last_token int32 by slot; with ``top`` int32 [S, 40] the likeliest tokens of runs that ask, ``out_top`` of
+    that layout; with ``targets`` int32 [S, 21] and the header ``counts`` the log-probabilities of a script's tokens, of
+    which the first stands for the run's; with ``stamps`` int64 [2] the device's clock to the second.
     """
     runs, vocab = logits.shape
     shape, n_eos = sample_shape(vocab), len(eos_ids)
@@ -336,6 +400,7 @@ def sample(
         tokens,
         logprobs,
         finish,
+        top,
         last_token,
         logits,
         *sample_chunks(logits, starts, kv_slots, params, counts),
@@ -346,6 +411,7 @@ def sample(
         params,
         eos_ids if n_eos else None,
         counts,
+        targets,
         stamped(stamps),
         VOCAB=vocab,
         N_CHUNKS=triton.cdiv(vocab, shape.chunk),

@@ -6,11 +6,12 @@ import torch
 
 from fastqps import _core
 from fastqps._core import PARAM_WORDS
-from fastqps.kernels.torch_ops.slots import repeated
+from fastqps.kernels.torch_ops.slots import repeated, scripted
 
 _SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MIN_P, _MAX_TOKENS, _STOP_IDS = (
     PARAM_WORDS[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens", "stop_token_ids")
 )
+_TOP_LOGPROBS = PARAM_WORDS["top_logprobs"]
 _TOP_K_MAX = 64
 _MASK = 0xFFFFFFFF
 _LOGITS_MAX = 1 << 25  # of the runs that are sampled at once: 256 MiB for each float64 of them
@@ -29,26 +30,56 @@ def sample(
     logprobs: torch.Tensor,
     finish: torch.Tensor,
     last_token: torch.Tensor,
+    top: torch.Tensor | None = None,
+    targets: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> None:
     """Draws a token for each of ``counts[1]`` runs, flags the sequences that end, and stores the newest tokens."""
+    outputs = (tokens, logprobs, finish) if top is None else (tokens, logprobs, finish, top)
     run, any_run = repeated(len(logits), counts[1]), counts[1] > 0
     live = torch.arange(len(logits), device=logits.device) < counts[1]
     slot = torch.where(any_run, kv_slots[torch.where(any_run, starts[run], 0).long()], 0).long()
+    given = scripted(targets, counts).expand(len(logits))
     together = max(1, _LOGITS_MAX // logits.shape[1])
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
         chosen = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
-        for to, new in zip((tokens, logprobs, finish), chosen, strict=True):
-            to[c] = torch.where(live[c], new, to[c])
+        if targets is not None:
+            chosen = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen)
+        for to, new in zip(outputs, chosen, strict=False):
+            where = live[c] if new.ndim == 1 else live[c, None] & (_asked(params[slot[c]]) | given[run[c], None])
+            to[c] = torch.where(where, new, to[c])
+    slot = torch.where(given[run], len(last_token) - 1, slot)  # a script's tokens are not the sequence's own
     last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
+
+
+def _answered(
+    logits: torch.Tensor, targets: torch.Tensor, given: torch.Tensor, chosen: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
+    """The outputs of ``sampled``, where a run is ``given`` targets [S, TARGET_WORDS] with their log-probabilities."""
+    tokens, logprobs, finish, top = chosen
+    n, ids = targets[:, :1], torch.where(given[:, None], targets[:, 1:], 0)
+    asked = torch.arange(ids.shape[1], device=ids.device) < n
+    ids = torch.where(asked, ids, 0)
+    values = logits.float().gather(1, ids.long())
+    found = (values.double() - logits.double().logsumexp(1, keepdim=True)).float()
+    found = torch.where(values < torch.inf, found, torch.nan)
+    several = given[:, None] & (n > 1) & asked
+    several = torch.cat((several, several), 1)
+    return (
+        torch.where(given, ids[:, 0], tokens),
+        torch.where(given, found[:, 0], logprobs),
+        torch.where(given, 0, finish),
+        torch.where(several, torch.cat((ids.int(), found.view(torch.int32)), 1), top),
+    )
 
 
 def sampled(
     logits: torch.Tensor, params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """One token for each row of ``logits`` [S, vocabulary], its log-probability and whether it ends its sequence.
 
-    ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode/decode_layout.h; ``made``: int32 [S], tokens made before.
+    And its likeliest tokens, int32 [S, 40], ``out_top`` of csrc/step/decode/decode_layout.h. ``params``: int32
+    [S, ADMITTED_WORDS] of the same; ``made``: int32 [S], tokens made before.
     """
     logits = logits.float()
     comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
@@ -61,10 +92,13 @@ def sampled(
     u = uniform(params[:, _SEED], params[:, _SEED + 1], made)[:, None]
     from_all = _from_all(logits, top, best, temperature, u)
     floor = torch.where(min_p > 0, top.double() + temperature.double() * min_p.double().log(), -torch.inf)
-    from_few = _from_likeliest(logits, temperature, top_p, top_k, floor, u)
+    likeliest = _likeliest_first(logits)
+    from_few = _from_likeliest(likeliest, temperature, top_p, top_k, floor, u)
     drawn = torch.where(((top_k == 0) & (top_p >= 1) & (min_p == 0))[:, 0], from_all, from_few)
     tokens = torch.where((temperature > 0)[:, 0], drawn, best)
-    return tokens, _logprobs(logits, top, tokens, flags), _finish(params, made, eos_ids, tokens)
+    log_sum = _likelihoods(logits, top, torch.ones_like(top)).sum(1, keepdim=True).log()
+    logprobs = _logprobs(logits, top, log_sum, tokens, flags)
+    return tokens, logprobs, _finish(params, made, eos_ids, tokens), _top(likeliest, top, log_sum)
 
 
 def uniform(seed_low: torch.Tensor, seed_high: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -95,7 +129,7 @@ def _from_all(
 
 
 def _from_likeliest(
-    logits: torch.Tensor,
+    likeliest: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     temperature: torch.Tensor,
     top_p: torch.Tensor,
     top_k: torch.Tensor,
@@ -108,9 +142,9 @@ def _from_likeliest(
 
     Sorts all logits, which the kernels need not do.
     """
-    values, ids, there = _likeliest_first(logits)
+    values, ids, there = likeliest
     first = values[:, :1]
-    limit = torch.where(top_k > 0, top_k, logits.shape[1])
+    limit = torch.where(top_k > 0, top_k, values.shape[1])
     limit = torch.where((top_k > 0) | first.isinf(), limit.clamp(max=_TOP_K_MAX), limit)  # of equal infinities as many
     there = there & (torch.arange(values.shape[1], device=values.device) < limit)
     x = (values.double() - first.double()) / temperature.double()
@@ -139,12 +173,31 @@ def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
     return values, sorted_ids, ~values.isnan()
 
 
-def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
+def _asked(params: torch.Tensor) -> torch.Tensor:
+    """bool [S, 40]: the places of ``top`` that are written."""
+    place = torch.arange(_core.TOP_LOGPROBS_MAX, device=params.device)
+    return (place < params[:, _TOP_LOGPROBS, None]).repeat(1, 2)
+
+
+def _top(
+    likeliest: tuple[torch.Tensor, torch.Tensor, torch.Tensor], top: torch.Tensor, log_sum: torch.Tensor
+) -> torch.Tensor:
+    """int32 [S, 40]: ids of the likeliest tokens, and their log-probabilities; where fewer can be chosen 0 and -inf."""
+    values, ids, there = (each[:, : _core.TOP_LOGPROBS_MAX] for each in likeliest)
+    possible = there & (values > -torch.inf)
+    logprobs = torch.where(possible, values.double() - top.double() - log_sum, -torch.inf).float()
+    missing = (0, _core.TOP_LOGPROBS_MAX - values.shape[1])
+    some_ids = torch.nn.functional.pad(torch.where(possible, ids, 0).int(), missing)
+    return torch.cat((some_ids, torch.nn.functional.pad(logprobs, missing, value=-torch.inf).view(torch.int32)), 1)
+
+
+def _logprobs(
+    logits: torch.Tensor, top: torch.Tensor, log_sum: torch.Tensor, tokens: torch.Tensor, flags: torch.Tensor
+) -> torch.Tensor:
     """Under the raw logits; 0 where nobody has asked, and NaN where the token's logit is NaN or infinite."""
     asked = (flags & _core.PARAM_LOGPROBS) != 0
-    all_of_row = _likelihoods(logits, top, torch.ones_like(top)).sum(1)
     own = logits.gather(1, tokens[:, None])[:, 0].double()
-    logprobs = torch.where(asked, (own - top[:, 0].double() - all_of_row.log()).float(), 0.0)
+    logprobs = torch.where(asked, (own - top[:, 0].double() - log_sum[:, 0]).float(), 0.0)
     return torch.where(own < torch.inf, logprobs, torch.nan)
 
 

@@ -171,7 +171,7 @@ def generations() -> list[pb.PredictRequest]:
         {"stop_token_ids": list(range(0, 320, 40))}, {"ignore_eos": True}, {**sampled, "min_tokens": 9},
         {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2}, {"suppress_token_ids": list(range(2, 10))},
         {"presence_penalty": 0.5, "frequency_penalty": -1.0}, {**sampled, "min_p": 0.1},
-        {"max_tokens": 1}, {"max_tokens": 1, "logprobs": True},
+        {"max_tokens": 1}, {"max_tokens": 1, "logprobs": True}, {**sampled, "top_logprobs": 20}, {"top_logprobs": 3},
     ]  # fmt: skip
     ids = [chance.randrange(2, 384) for _ in range(50)]
     prompts: list[dict[str, Any]] = [{"text": "The cat sat on "}, {"text": ""}, {"token_ids": {"ids": ids}}]
@@ -200,6 +200,8 @@ def test_streamed_generations(pair: Pair) -> None:
         for chunk in chunks:
             found.generation.token_ids.extend(chunk.token_ids)
             found.generation.logprobs.extend(chunk.logprobs)
+            if chunk.HasField("top_logprobs"):
+                found.generation.top_logprobs.MergeFrom(chunk.top_logprobs)
         assert all(not chunk.finish_reason and not chunk.HasField("usage") for chunk in chunks[:-1])
         assert_equal([request], [expected], [found])
 

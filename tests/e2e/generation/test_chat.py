@@ -137,6 +137,23 @@ def test_a_completion(server: Server) -> None:
     assert answer["usage"] == {"prompt_tokens": 23, "completion_tokens": 12, "total_tokens": 35}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_log_probabilities(server: Server, stream: bool) -> None:
+    body = {"messages": [USER], "max_tokens": 4, "logprobs": True, "top_logprobs": 3}
+    status, answer = post(server, {**body, "stream": stream})
+    assert status == 200, answer
+    if not stream:
+        jsonschema.validate(answer, CHATTED, jsonschema.Draft202012Validator)
+    answers = [json.loads(event.removeprefix("data: ")) for event in answer[:-2]] if stream else [answer]
+    given = [each["choices"][0]["logprobs"] for each in answers]
+    tokens = [token for logprobs in given if logprobs for token in logprobs["content"]]
+    assert "".join(token["token"] for token in tokens) == "user"
+    for token in tokens:
+        assert bytes(token["bytes"]).decode() == token["token"]
+        top = token.pop("top_logprobs")
+        assert len(top) == 3 and top[0] == token
+
+
 @pytest.mark.parametrize("usage", [False, True])
 def test_a_stream(server: Server, usage: bool) -> None:
     options = {"stream_options": {"include_usage": True}} if usage else {}

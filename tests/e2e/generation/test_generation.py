@@ -16,14 +16,13 @@ import pytest
 import tokenizers as tk
 import torch
 from busy import sees
-from generators import BOS, Alone, Asked, requests, write_generator
+from generators import BOS, Alone, Asked, joined, requests, write_generator
 from nightly import nightly
 from serving import PATIENCE_S, Server, until
 from tries import unmet, until_in_time
 
 import fastqps
 from fastqps import errors
-from fastqps.api.prediction import Chunk, Generation
 from fastqps.cli import main
 from fastqps.v1 import predict_pb2 as pb
 
@@ -53,16 +52,6 @@ def server(module_server: Callable[..., Server], checkpoint: Path) -> Server:
 def client(server: Server) -> Iterator[fastqps.Client]:
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
         yield client
-
-
-def joined(chunks: list[Chunk]) -> Generation:
-    """What a stream's chunks are together; all but the last say that more will come."""
-    assert all(chunk.finish_reason is None and chunk.usage is None for chunk in chunks[:-1])
-    last = chunks[-1]
-    assert last.finish_reason and last.usage
-    ids = [token for chunk in chunks for token in chunk.token_ids]
-    logprobs = [value for chunk in chunks for value in chunk.logprobs or []]
-    return Generation("".join(c.text for c in chunks), ids, last.finish_reason, logprobs or None, last.usage)
 
 
 # ---- the same answers everywhere

@@ -96,6 +96,32 @@ def test_completions(api: Api) -> None:
     assert found["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_likeliest_tokens_of_completions(api: Api, stream: bool) -> None:
+    """Maps by the tokens' texts, of which the chosen one is one."""
+    prompt, options = "She have a apple.", {"max_tokens": 8, "temperature": 1.5, "seed": 3, "ignore_eos": True}
+    expected = api.client.generate(prompt, model="grammar", top_logprobs=4, **options)
+    asked = {"model": "grammar", "prompt": prompt, "logprobs": 4, "stream": stream, **options}
+    response, content = api.post.send("POST", "/v1/completions", json.dumps(asked).encode())
+    assert response.status == 200, content
+    events = [event.removeprefix("data: ") for event in content.decode().split("\n\n")[:-2]]
+    choices = [json.loads(part)["choices"][0] for part in (events if stream else [content])]
+    lists = [choice["logprobs"] for choice in choices if choice["logprobs"]]
+    tokens, logprobs, top, offsets = (
+        [each for one in lists for each in one[name]]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+    )
+    text = "".join(choice["text"] for choice in choices)
+    assert text == expected.text and expected.top_logprobs
+    np.testing.assert_allclose(logprobs, expected.logprobs, rtol=1e-6)
+    for likely, wanted, token, logprob in zip(top, expected.top_logprobs, tokens, logprobs, strict=True):
+        assert list(likely.values())[:4] == pytest.approx([p for _, p in wanted], rel=1e-6)
+        assert likely[token] == logprob and len(likely) in (4, 5)
+    assert offsets[0] == 0 and len(offsets) == len(tokens) == 8
+    for token, offset in zip(tokens, offsets, strict=True):
+        assert text[offset:].startswith(token) or token.startswith(("<", "bytes:")), (text, token, offset)
+
+
 def test_max_tokens_above_the_limit_is_lowered(api: Api) -> None:
     """To the model's limit, for clients that send their own default; what no prompt leaves room for is an error."""
     limit = GRAMMAR.max_output_tokens

@@ -64,7 +64,7 @@ def decoder(path: Path) -> Case:
     sizes = model.config.layers, model.config.kv_heads, model.config.head_dim
     state = DecodeState.allocate(card, 8, *sizes, BF16, META)
     rows, runs = [ints(64) for _ in range(3)], [ints(8), ints(8), floats(8), ints(8)]
-    step = DecodeStep(*rows, ints(9), *runs, ints(8, ADMITTED_WORDS), ints(16), stamps())
+    step = DecodeStep(*rows, ints(9), *runs, ints(8, ADMITTED_WORDS), ints(16), stamps(), top=ints(8, 40))
 
     def launch() -> None:
         with torch.inference_mode():

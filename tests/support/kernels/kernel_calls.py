@@ -101,6 +101,7 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     prefix = [torch.zeros(2, kv_heads, n, size, dtype=dtype) for n in (0, 5)]
     draw = {"logits": torch.zeros(runs, vocab, dtype=dtype), "starts": starts, "kv_slots": ids, "made": _ints(runs)}
     draw |= {"params": params, "eos_ids": torch.tensor([7, 3], dtype=torch.int32), "counts": counts, "stamps": stamps}
+    draw |= {"top": _ints(runs, 40)}
     draw |= {"tokens": _ints(runs), "logprobs": torch.zeros(runs), "finish": _ints(runs), "last_token": last_token}
     history = _ints(slots, length + 5)
     placed = (starts, ids, ids, _ints(runs), params, history, draw["eos_ids"])

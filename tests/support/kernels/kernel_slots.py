@@ -64,6 +64,7 @@ class Rows:
             torch.zeros(runs),
             finish,
             none[:0] if admitted is None else admitted,
+            top=torch.zeros(runs, 40, dtype=torch.int32),
         )
 
 

@@ -79,13 +79,15 @@ class PaddedDecoder(DecoderRunner):
         spoil(b.starts[n_runs + 1 :])
         spoil(b.made[n_runs:])
         counts = torch.tensor([n_tokens, n_runs, n_admitted, *[-9] * 13], dtype=torch.int32)
+        *runs, top = self._runs
         step = DecodeStep(
             *self._rows,
             self._starts,
-            *self._runs,
+            *runs,
             self._admitted,
             counts,
             torch.zeros(2, dtype=torch.int64),
+            top=top,
         )
         with torch.inference_mode():
             self._model(step, self._state)

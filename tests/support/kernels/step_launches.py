@@ -96,13 +96,13 @@ _TOUCHED: dict[str, dict[str, Callable[[dict[str, Any]], int]]] = {
     # Without options, of a model without rules: it looks at the flags alone.
     "_logit_options": {
         "records": lambda call: 4 * (len(call["starts"]) - 1),
-        **dict.fromkeys(("logits", "scratch", "history", "positions", "made", "eos_ids"), _NOTHING),
+        **dict.fromkeys(("logits", "scratch", "history", "positions", "made", "eos_ids", "targets"), _NOTHING),
     },
     "_last_rows": {"x": lambda call: call["out"].nbytes},
     "_sample_chunks": {"drawn": _NOTHING, "plain": _NOTHING},  # greedy, without log-probabilities
     "_sample": {
         "logits": lambda call: len(call["logits"]) * call["CHUNK"] * call["logits"].itemsize,
-        **dict.fromkeys(("drawn", "plain", "scratch"), _NOTHING),
+        **dict.fromkeys(("drawn", "plain", "scratch", "targets", "top_rows"), _NOTHING),
     },
 }
 
@@ -252,7 +252,8 @@ def count_decoder(config: DecoderConfig, rows: int, runs: int, quantization: str
             )
         per_run = (_ints(runs), _ints(runs), torch.empty(runs, device=GPU), _ints(runs))
         per_row = [_ints(rows) for _ in range(3)]
-        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, _ints(runs, ADMITTED_WORDS), _ints(16), _stamps())
+        admitted, top = _ints(runs, ADMITTED_WORDS), _ints(runs, 40)
+        step = DecodeStep(*per_row, _ints(runs + 1), *per_run, admitted, _ints(16), stamps=_stamps(), top=top)
         with recorded() as launches:
             model(step, state)
     return launches

@@ -87,7 +87,7 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
     write_decoder(path, kind, eos_token_id=5)
     card = replace(load_card(str(path), 40, max_output_tokens=24), prefix_ids=tuple(range(3, 3 + prefix)))
     prompts = items(9, VOCAB, 20)
-    drawn = GenerateOptions(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
+    drawn = GenerateOptions(temperature=0.8, top_k=20, top_p=0.9, seed=11, top_logprobs=20)
     from_all = GenerateOptions(temperature=1.3, seed=12, logprobs=True)
     answers = []
     for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
@@ -96,7 +96,8 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
         )
         found = [generator.generate(prompts, **sampling) for sampling in (GenerateOptions(), drawn, from_all)]
         answers.append([[(made.token_ids, made.finish_reason) for made in each] for each in found])
-        logprobs = np.concatenate([made.logprobs for made in found[1]])
+        likeliest = [p for made in found[1] for each in made.top_logprobs or () for _, p in each]
+        logprobs = np.concatenate([likeliest, *[made.logprobs for made in found[1]]])
         if device == "cpu":
             expected = logprobs
         np.testing.assert_allclose(logprobs, expected, rtol=0, atol=close)

@@ -13,7 +13,7 @@ import torch
 import transformers as tr
 
 import fastqps
-from fastqps.api.prediction import Generation
+from fastqps.api.prediction import Chunk, Generation
 from fastqps.api.request import GenerateOptions
 
 CONTEXT = 4096
@@ -99,6 +99,7 @@ def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
             ])  # fmt: skip
         options["ignore_eos"] = chance.random() < 0.3
         options["logprobs"] = chance.random() < 0.3
+        options["top_logprobs"] = chance.choice([0, 0, 0, 1, 7, 20])
         found.append(Asked(prompt, options))
     return found
 
@@ -123,11 +124,33 @@ class Alone:
         assert found is not None
         assert found.token_ids == list(expected.token_ids), (asked, found, expected)
         assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason), (asked, found, expected)
-        assert (found.logprobs is not None) == bool(asked.options.get("logprobs")), found
+        top = asked.options.get("top_logprobs")
+        assert (found.logprobs is not None) == bool(asked.options.get("logprobs") or top), found
+        assert (found.top_logprobs is not None) == bool(top), found
         if found.logprobs:
             np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-4)
+        if found.top_logprobs:
+            assert [[id for id, _ in each] for each in found.top_logprobs] == [
+                [id for id, _ in each] for each in expected.top_logprobs
+            ], (asked, found, expected)
+            np.testing.assert_allclose(
+                [p for each in found.top_logprobs for _, p in each],
+                [p for each in expected.top_logprobs for _, p in each],
+                atol=1e-4,
+            )
         if usage:
             assert found.usage and found.usage.output_tokens == len(found.token_ids)
+
+
+def joined(chunks: list[Chunk]) -> Generation:
+    """What a stream's chunks are together; all but the last say that more will come."""
+    assert all(chunk.finish_reason is None and chunk.usage is None for chunk in chunks[:-1])
+    last = chunks[-1]
+    assert last.finish_reason and last.usage
+    ids = [token for chunk in chunks for token in chunk.token_ids]
+    logprobs = [value for chunk in chunks for value in chunk.logprobs or []] or None
+    top = [likeliest for chunk in chunks for likeliest in chunk.top_logprobs or []] or None
+    return Generation("".join(c.text for c in chunks), ids, last.finish_reason, logprobs, last.usage, top)
 
 
 def random_sampling(rng: random.Random, vocab: int) -> GenerateOptions:

@@ -17,7 +17,7 @@ import numpy as np
 from gates import HOLD, HOLD_MAX, pass_through
 from zero_weights import write_zeros
 
-from fastqps._core import IDS_MAX, PARAM_FLAGS, PARAM_IGNORE_EOS, PARAM_SLOT, PARAM_WORDS
+from fastqps._core import IDS_MAX, PARAM_FLAGS, PARAM_IGNORE_EOS, PARAM_SLOT, PARAM_WORDS, TOP_LOGPROBS_MAX
 from fastqps.devices import Place, null
 from fastqps.models.card import ModelCard
 
@@ -27,6 +27,7 @@ PACE = 300
 PACE_MAX = 500
 VOCAB = HOLD + HOLD_MAX
 CONTEXT = 4096
+_TOP, _PLACES = TOP_LOGPROBS_MAX, np.arange(TOP_LOGPROBS_MAX)  # a token's likeliest ones: itself, and those behind it
 
 
 def write_generator(path: Path) -> None:
@@ -103,6 +104,8 @@ class EchoDecoder(null.NullDecoder):
         for i, slot in enumerate(slots):
             b.tokens[i], b.finish[i] = self._next(slot, int(b.made[i]))
             b.logprobs[i] = np.float32(-0.5 - b.made[i])
+            b.top[i, :_TOP] = b.tokens[i] + _PLACES
+            b.top[i, _TOP:] = (b.logprobs[i] - _PLACES).astype(np.float32).view(np.int32)
 
     def _next(self, slot: int, made: int) -> tuple[int, int]:
         params = self._params[slot]
