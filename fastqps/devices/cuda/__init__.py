@@ -81,7 +81,11 @@ class _Source:
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
     """Loads an encoder onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
     impossible."""
-    return CudaEncoder(_load(card, place, _encoder(card, place), max_tokens), max_items, max_tokens)
+    loaded = _load(card, place, _encoder(card, place), max_tokens)
+    if isinstance(loaded.model, PackedModel):
+        with loaded.starting(max_tokens):
+            loaded.model.keep_opening()
+    return CudaEncoder(loaded, max_items, max_tokens)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:
