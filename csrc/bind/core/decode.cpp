@@ -41,7 +41,7 @@ std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, bool ma
                                  const py::KWArgs<py::object>& options) {
   std::vector<i32> params(kAdmittedWords);
   fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0,
-              (masked ? kParamMasked : 0) | (biased ? kParamBiased : 0));
+              (masked ? u32(kParamMasked) : 0) | (biased ? u32(kParamBiased) : 0));
   return params;
 }
 

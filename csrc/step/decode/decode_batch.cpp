@@ -137,7 +137,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   const bool biased = biases_ && !biases.empty();
   if (biased) write_biases(kv, biases);
   fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n,
-              (masked ? kParamMasked : 0) | (biased ? kParamBiased : 0));
+              (masked ? u32(kParamMasked) : 0) | (biased ? u32(kParamBiased) : 0));
   return kv;
 }
 
