@@ -88,9 +88,9 @@ using ResponseFields =
            Answered<9, SparseFields, Output::kSparse, &Answer::sparse>,
            Answered<10, VectorFields, Output::kMulti, &Answer::embedding>>;
 using ChunkHead = Fields<Field<1, Integer, &ChunkView::request_id>>;
-using ChunkEnd =
-    Fields<Field<6, Submessage<UsageFields>, &ChunkView::usage>,
-           Field<7, Submessage<TimingsFields>, &ChunkView::timings>, Field<12, Integer, &ChunkView::choice>>;
+using ChunkEnd = Fields<Field<6, Submessage<UsageFields>, &ChunkView::usage>,
+                        Field<7, Submessage<TimingsFields>, &ChunkView::timings>>;
+using ChunkChoice = Fields<Field<12, Integer, &ChunkView::choice>>;
 
 }  // namespace
 
@@ -104,7 +104,7 @@ u8* write_response(const ResponseView& response, u8* buffer) {
 
 std::size_t chunk_size(const ChunkView& chunk) {
   return ChunkHead::size(chunk) + GenerationFields<2>::size(chunk.generation) + ChunkEnd::size(chunk) +
-         GenerationEnd::size(chunk.generation);
+         GenerationEnd::size(chunk.generation) + ChunkChoice::size(chunk);
 }
 
 u8* write_chunk(const ChunkView& chunk, u8* buffer) {
@@ -113,6 +113,7 @@ u8* write_chunk(const ChunkView& chunk, u8* buffer) {
   GenerationFields<2>::write(out, chunk.generation);
   ChunkEnd::write(out, chunk);
   GenerationEnd::write(out, chunk.generation);
+  ChunkChoice::write(out, chunk);
   return out.end();
 }
 
