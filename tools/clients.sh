@@ -8,7 +8,7 @@ folder=build/clients requirements=tests/clients/requirements.txt
 made=$(cat "$requirements" tools/clients.sh | sha256sum)
 [ "$(cat "$folder/made" 2>/dev/null)" != "$made" ] || exit 0
 
-echo "clients: installing those of $requirements into $folder (minutes, 800 MB)"
+echo "clients: installing those of $requirements into $folder (minutes, 850 MB)"
 rm -rf "$folder"
 "${PYTHON:-python3}" -m venv "$folder"
 pip=("$folder/bin/python" -m pip -q --disable-pip-version-check)

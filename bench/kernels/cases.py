@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.kernels.compile import Case
-from fastqps._core import ADMITTED_WORDS
+from fastqps._core import ADMITTED_WORDS, TARGET_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.bag_means import bag_means
@@ -217,10 +217,11 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
         yield Case(name, attend)
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
     where = (starts, rows, rows, starts, params, history, ints(3))
-    changes = LogitChanges(*where, ints(9, 4), ints(5), counts, n_forced=1, longest=2)
+    targets = ints(_RUNS, TARGET_WORDS)
+    changes = LogitChanges(*where, ints(9, 4), ints(5), counts, n_forced=1, longest=2, targets=targets)
     yield Case(f"{at} logit_options", partial(logit_options, logits, changes))
     yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
     outputs = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
-    outputs |= {"top": meta(_RUNS, 40, dtype=torch.int32)}
+    outputs |= {"top": meta(_RUNS, 40, dtype=torch.int32), "targets": targets}
     yield Case(f"{at} sample", partial(draw, **outputs))

@@ -20,7 +20,7 @@ const char* check_value(i32 value, const Range& range, ReasonText& reason) {
 const char* check_value(const IdList& ids, const Range& range, ReasonText& reason) {
   return ids.count > range.high ? reason.print("%u ids, at most %.0f", ids.count, range.high) : nullptr;
 }
-const char* check_value(TextCount texts, const Range& range, ReasonText& reason) {
+const char* check_value(const OptionTexts& texts, const Range& range, ReasonText& reason) {
   return texts.count > range.high ? reason.print("%u strings, at most %.0f", texts.count, range.high) : nullptr;
 }
 const char* check_value(std::string_view text, const Range& range, ReasonText& reason) {
@@ -50,18 +50,25 @@ FieldError check_options(const Rows& rows, const Message& message, const Samplin
   return error;
 }
 
-FieldError check_stops(const RequestView& request, ReasonText& reason) {
-  std::string_view stops[kStopStringsMax];
-  stop_strings(request, stops);
-  for (u32 i = 0; i < request.generate.stop.count; i++) {
-    if (stops[i].empty() || stops[i].size() > kStopBytesMax)
-      return {"generate.stop",
-              reason.print("string %u has %zu bytes, must have 1 to %u", i, stops[i].size(), kStopBytesMax)};
-  }
-  return {};
+FieldError check_texts(const RequestView& request, ReasonText& reason) {
+  FieldError error;
+  any_option(kGenerateOptions, [&](const auto& row) {
+    if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, OptionTexts>) {
+      std::string_view texts[kTextsMax];
+      texts_of(request, row.member, texts);
+      for (u32 i = 0; i < (request.generate.*row.member).count && !error; i++)
+        if (texts[i].empty() || texts[i].size() > kTextBytesMax)
+          error = {row.path,
+                   reason.print("string %u has %zu bytes, must have 1 to %u", i, texts[i].size(), kTextBytesMax)};
+    }
+    return bool(error);
+  });
+  return error;
 }
 
 FieldError check_structure(const GenerateOptions& options) {
+  if (options.structure && options.choices.count)
+    return {"generate.choices", "are given beside a structure; a text can have one of them"};
   const bool needs_text = options.structure > i32(Structure::kJsonObject);
   if (needs_text != options.structure_text.empty()) return {};
   return {"generate.structure_text", needs_text ? "is empty; give the schema, expression or grammar of the structure"
@@ -95,7 +102,7 @@ FieldError check_request(const RequestView& request, ReasonText& reason, const S
   if (const FieldError error = check_options(kOutputOptions, request.output, checkpoint, reason)) return error;
   if (!request.has_generate) return {};
   FieldError error = check_options(kGenerateOptions, request.generate, checkpoint, reason);
-  if (!error) error = check_stops(request, reason);
+  if (!error) error = check_texts(request, reason);
   return error ? error : check_structure(request.generate);
 }
 

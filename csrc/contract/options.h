@@ -32,9 +32,10 @@ struct IdList {
 // What a text has to be: fastqps.v1.Structure.
 enum class Structure : u8 { kNone = 0, kJsonObject = 1, kJsonSchema = 2, kRegex = 3, kGrammar = 4 };
 
-// How many texts a request has; stop_strings() reads them.
-struct TextCount {
+// Texts of a request: how many there are. texts_of() reads them.
+struct OptionTexts {
   u32 count = 0;
+  std::span<const std::string_view> given = {};  // by other protocols than PredictRequest
 };
 
 // ---- where the values lie
@@ -64,7 +65,8 @@ struct Sampling {
 // fastqps.v1.GenerateOptions, as a request has them.
 struct GenerateOptions : Sampling {
   u32 given = 0;  // bit n: the field of number n; only of `optional` fields
-  TextCount stop;
+  OptionTexts stop;
+  OptionTexts choices;  // one of which the text is
   bool ignore_eos = false;
   bool logprobs = false;
   bool add_special_tokens = true;
@@ -91,7 +93,9 @@ struct OutputOptions {
 // ---- rows
 
 inline constexpr u32 kStopStringsMax = 16;
-inline constexpr u32 kStopBytesMax = 256;
+inline constexpr u32 kChoicesMax = 64;
+inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoicesMax);  // of any list
+inline constexpr u32 kTextBytesMax = 256;                                 // of a stop string or a choice
 inline constexpr u32 kStructureBytesMax = 64 << 10;
 inline constexpr u32 kTopLogprobsMax = 20;
 
@@ -131,7 +135,7 @@ struct Option {
 template <class M, class T>
 Option(const char*, u32, T M::*, u8 = 0, Range = {}, const char* = nullptr) -> Option<M, T>;
 
-inline constexpr u32 kSeedField = 5, kStopField = 6, kMinTokensField = 12, kMinLengthField = 15;
+inline constexpr u32 kSeedField = 5, kStopField = 6, kChoicesField = 27, kMinTokensField = 12, kMinLengthField = 15;
 
 inline constexpr std::tuple kGenerateOptions{
     Option{"generate.max_tokens", 1, &Sampling::max_tokens, kZeroIsAbsent | kByName},
@@ -158,6 +162,7 @@ inline constexpr std::tuple kGenerateOptions{
            Range{.high = 2, .low = -2}},
     Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
     Option{"generate.top_logprobs", 22, &Sampling::top_logprobs, 0, Range{kTopLogprobsMax}},
+    Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoicesMax}},
     Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
     Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},
 };

@@ -11,7 +11,7 @@ namespace fastqps {
 // ---- how a value of each type is read
 
 struct CountedText : Bytes {
-  static FieldError read(WireReader& in, TextCount& texts) {
+  static FieldError read(WireReader& in, OptionTexts& texts) {
     std::string_view text;
     texts.count++;
     return NamedText<"">::read(in, text);
@@ -40,7 +40,7 @@ struct KindOf<float> : std::type_identity<Fixed32> {};
 template <>
 struct KindOf<IdList> : std::type_identity<IdsOfList> {};
 template <>
-struct KindOf<TextCount> : std::type_identity<CountedText> {};
+struct KindOf<OptionTexts> : std::type_identity<CountedText> {};
 template <>
 struct KindOf<std::string_view> : std::type_identity<OneText> {};
 

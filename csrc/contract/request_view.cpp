@@ -154,7 +154,8 @@ struct KeptMessage : Bytes {
 };
 using ChatPieces = Fields<Field<16, Submessage<Fields<Field<1, KeptMessage>>>>>;
 using TokenPieces = Fields<Field<3, Submessage<Fields<Field<1, Copied<Integer>>>>>>;
-using StopPieces = Fields<Field<6, Submessage<Fields<Field<kStopField, Copied<Bytes>>>>>>;
+template <u32 number>
+using TextPieces = Fields<Field<6, Submessage<Fields<Field<number, Copied<Bytes>>>>>>;
 
 // A batch: how many items it has, of which as many are kept as there is room for.
 struct Split {
@@ -193,9 +194,13 @@ void chat_messages(const RequestView& request, std::vector<ChatMessage>& out) {
   (void)ChatPieces::read(request.chat.pieces, out);  // read before, and sound
 }
 
-void stop_strings(const RequestView& request, std::string_view* out) {
-  out = std::copy(request.stops.begin(), request.stops.end(), out);
-  (void)StopPieces::read(request.generate_pieces, out);
+void texts_of(const RequestView& request, OptionTexts GenerateOptions::*list, std::string_view* out) {
+  const std::span<const std::string_view> given = (request.generate.*list).given;
+  out = std::copy(given.begin(), given.end(), out);
+  if (list == &GenerateOptions::stop)
+    (void)TextPieces<kStopField>::read(request.generate_pieces, out);
+  else
+    (void)TextPieces<kChoicesField>::read(request.generate_pieces, out);
 }
 
 FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count,

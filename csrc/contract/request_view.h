@@ -85,12 +85,11 @@ struct RequestView {
   OutputOptions output;
   GenerateOptions generate;
 
-  // The repeated fields, for token_ids() and stop_strings(): as parts of a PredictRequest that are read a second time,
-  // or, of other protocols, as they are.
+  // The repeated fields, for token_ids() and texts_of(): as parts of a PredictRequest that are read a second time, or,
+  // of other protocols, as they are.
   std::string_view token_pieces;
   std::string_view generate_pieces;
   std::span<const u32> tokens;
-  std::span<const std::string_view> stops;
   const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
   std::string_view trace_state;       // of such a span
 };
@@ -111,9 +110,9 @@ void token_ids(const RequestView& request, u32* out);
 // Fills `out` with the messages of a parsed request.
 void chat_messages(const RequestView& request, std::vector<ChatMessage>& out);
 
-// Copies views of the stop strings to out[0 .. generate.stop.count). After check_request() they are at most
-// kStopStringsMax.
-void stop_strings(const RequestView& request, std::string_view* out);
+// Copies views of a list's texts, such as GenerateOptions::stop, to out[0 .. count). After check_request() they are at
+// most kTextsMax.
+void texts_of(const RequestView& request, OptionTexts GenerateOptions::*list, std::string_view* out);
 
 // Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
 // than fit (the refusal names their number), or damage outside the items, is an error for the whole call; a damaged

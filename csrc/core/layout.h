@@ -7,7 +7,7 @@
 //   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
 //   | Stats × (doors + dispatchers) | TenantTable × doors | UpstreamTable × dispatchers of an edge
 //   | busy rings [dispatcher] | trace rings [door] | cards [route] | slots [door][slot, then canary slot of each
-//   dispatcher] | large answers [door] | structures [door]
+//   dispatcher] | large answers [door] | attachments [door]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; no process ever waits for another that may be dead.
@@ -29,7 +29,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 21;                 // grows with every change of these structs
+inline constexpr u32 kFormat = 22;                 // grows with every change of these structs
 
 // All sizes of a segment, and what else is settled with it. Everything else follows from these.
 struct Sizes {
@@ -50,8 +50,8 @@ struct Sizes {
   // Only for an edge, whose dispatchers send their steps to other servers; else 0.
   u32 caller_bytes = 0;  // room in every slot for its tenant, group and span: sizeof(CallerContext)
   u32 upstreams = 0;     // 1: each dispatcher has an UpstreamTable
-  // Per front door: room for the structures that its requests give their texts. Only for generators; else 0.
-  u64 structure_bytes = 0;
+  // Per front door: room for the parts of its requests that have no size of their own. Only for generators; else 0.
+  u64 attachment_bytes = 0;
   u64 longest_answer() const { return std::max(answer_bytes, large_answer_bytes); }
   u32 routes() const { return models * kGenerations; }
   // All slots of a front door: those of requests, and behind them one for a canary of each dispatcher.
@@ -72,7 +72,7 @@ struct Header {
   u64 request_rings, output_rings, control_rings, stats, tenant_tables, upstream_tables, busy_rings, trace_rings;
   u64 cards, slots;
   u64 slot_stride, ids_offset, answer_offset, caller_offset;  // within a slot
-  u64 large_answers, structures;                              // offsets from the segment's start
+  u64 large_answers, attachments;                             // offsets from the segment's start
 };
 
 }  // namespace fastqps

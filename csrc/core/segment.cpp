@@ -70,7 +70,7 @@ Header Segment::plan(const Sizes& sizes) {
   h.slot_stride = (lines | 1) * 64;  // an odd number of lines: neighbouring slots never share all their cache sets
   h.slots = place(u64(sizes.doors) * sizes.all_slots() * h.slot_stride);
   h.large_answers = place(u64(sizes.doors) * sizes.large_answers * sizes.large_answer_bytes);
-  h.structures = place(u64(sizes.doors) * sizes.structure_bytes);
+  h.attachments = place(u64(sizes.doors) * sizes.attachment_bytes);
   h.total_bytes = end;
   u64 sum = kMagic;
   for (u64 value : {u64(kFormat),
@@ -97,7 +97,7 @@ Header Segment::plan(const Sizes& sizes) {
                     h.answer_offset,
                     h.caller_offset,
                     h.large_answers,
-                    h.structures,
+                    h.attachments,
                     h.total_bytes})
     sum = hash(sum, value);
   h.layout_hash = sum;
@@ -115,7 +115,7 @@ Segment::Created Segment::create(const Sizes& sizes) {
     return {-1, "callers: the size of CallerContext"};
   if (sizes.upstreams > 1) return {-1, "upstreams: 0 or 1"};
   if (sizes.large_answer_bytes % 64) return {-1, "large answers: a multiple of 64 bytes"};
-  if (sizes.structure_bytes % 64) return {-1, "structures: a multiple of 64 bytes"};
+  if (sizes.attachment_bytes % 64) return {-1, "attachments: a multiple of 64 bytes"};
   if (std::find(sizes.class_weights, sizes.class_weights + kPriorities, 0u) != sizes.class_weights + kPriorities)
     return {-1, "class weights: at least 1"};
   Header h = plan(sizes);

@@ -80,14 +80,14 @@ class Segment {
   }
   u8* answer(Slot& slot) const { return answer_room(slot).data(); }
 
-  std::span<char> structures(u32 door) const {
-    return {at<char>(header().structures + u64(door) * sizes().structure_bytes), sizes().structure_bytes};
+  std::span<char> attachments(u32 door) const {
+    return {at<char>(header().attachments + u64(door) * sizes().attachment_bytes), sizes().attachment_bytes};
   }
-  // What the slot's text has to be: a byte of Structure, and its text; empty: anything. The words are those of another
-  // process: wrong ones lead to nothing.
-  std::string_view structure(u32 door, const Slot& slot) const {
-    const std::span<char> room = structures(door);
-    const u64 begin = slot.structure_begin, bytes = slot.structure_bytes;
+  // A part of the slot's request; empty: it has none. The words are those of another process: wrong ones lead to
+  // nothing.
+  std::string_view attached(u32 door, const Slot& slot, AttachmentKind kind) const {
+    const std::span<char> room = attachments(door);
+    const u64 begin = slot.attached[u32(kind)].begin, bytes = slot.attached[u32(kind)].bytes;
     return begin + bytes <= room.size() ? std::string_view(room.data() + begin, bytes) : std::string_view();
   }
 

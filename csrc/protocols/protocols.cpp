@@ -44,18 +44,21 @@ void add_ollama(Methods& m) {
 
 void add_rerank(Methods& m) {
   auto& rerank = m.items(m.make<DocumentsReader>(m.routes, m.path.items_max), kDocumentsWriter, kRerank);
-  for (const char* path : {"/v1/rerank", "/v2/rerank"}) m.post(path, rerank, kRerank, write_rerank_error);
+  for (const char* path : {"/v1/rerank", "/v2/rerank", "/openai/v1/rerank"})
+    m.post(path, rerank, kRerank, write_rerank_error);
 }
 
-// GET /v1/models is a rare route (fastqps/frontdoor/rare_routes.py).
+// GET /v1/models is a rare route (fastqps/frontdoor/rare_routes.py). /openai: as KServe's runtimes have these routes.
 void add_openai(Methods& m) {
   auto& embeddings = m.items(m.make<EmbeddingsReader>(m.routes, m.path.items_max), kEmbeddingsWriter, kEmbeddings);
-  for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it
+  for (const char* path : {"/v1/embeddings", "/openai/v1/embeddings", "/embeddings"})  // the last: as TEI has it
     m.post(path, embeddings, kEmbeddings, write_openai_error);
   auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);
-  m.post("/v1/completions", completions, kCompletions, write_openai_error);
+  for (const char* path : {"/v1/completions", "/openai/v1/completions"})
+    m.post(path, completions, kCompletions, write_openai_error);
   auto& chat = m.items(m.make<ChatReader>(m.path.items_max), kCompletionsWriter, kChatCompletions);
-  m.post("/v1/chat/completions", chat, kChatCompletions, write_openai_error);
+  for (const char* path : {"/v1/chat/completions", "/openai/v1/chat/completions"})
+    m.post(path, chat, kChatCompletions, write_openai_error);
 }
 
 void add_vllm(Methods& m) {

@@ -74,6 +74,19 @@ class Usage:
 
 
 @dataclass(slots=True)
+class Choice:
+    """How likely one of the given texts was.
+
+    Attributes:
+        logprob: natural logarithm of the probability that the model writes it.
+        score: its probability among the choices.
+    """
+
+    logprob: float
+    score: float
+
+
+@dataclass(slots=True)
 class Generation:
     """A text that a model made.
 
@@ -85,6 +98,7 @@ class Generation:
         usage: tokens of the prompt and of the answer, if the server said.
         top_logprobs: in the place of each token the likeliest ones that could be chosen, as ids and logarithms,
             likeliest first, if asked for.
+        choices: how likely each of the texts was that the call gave, in their order.
     """
 
     text: str
@@ -93,6 +107,7 @@ class Generation:
     logprobs: list[float] | None = None
     usage: Usage | None = None
     top_logprobs: TopLogprobs | None = None
+    choices: list[Choice] | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +122,7 @@ class Chunk:
         usage: only in the last chunk.
         timings: microseconds by stage, only in the last chunk, if asked for.
         top_logprobs: in the place of each of these tokens the likeliest ones, if asked for.
+        choices: as in `Generation`. With them there is one chunk.
     """
 
     text: str
@@ -116,6 +132,7 @@ class Chunk:
     usage: Usage | None = None
     timings: dict[str, int] | None = None
     top_logprobs: TopLogprobs | None = None
+    choices: list[Choice] | None = None
 
 
 @dataclass(slots=True)
@@ -200,6 +217,7 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _usage(message),
         _timings(message),
         _top_logprobs(message),
+        _choices(message),
     )
 
 
@@ -375,7 +393,11 @@ def _generation(message: pb.PredictResponse) -> Generation:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
     ids, logprobs = list(made.token_ids), list(made.logprobs) or None
-    return Generation(made.text, ids, reason, logprobs, _usage(message), _top_logprobs(made))
+    return Generation(made.text, ids, reason, logprobs, _usage(message), _top_logprobs(made), _choices(made))
+
+
+def _choices(made: pb.Generation | pb.GenerateChunk) -> list[Choice] | None:
+    return [Choice(each.logprob, each.score) for each in made.choices] or None
 
 
 def _top_logprobs(made: pb.Generation | pb.GenerateChunk) -> TopLogprobs | None:

@@ -102,6 +102,11 @@ class GenerateOptions(TypedDict, total=False):
     min_p: Annotated[
         float, "Choose no token whose probability is below this share of the likeliest's, 0 to 1. Default: 0."
     ]
+    choices: Annotated[
+        Sequence[str],
+        "The text is one of these, at most 64: the likeliest, or with a temperature one drawn by their probabilities. "
+        "`Generation.choices` has them all. Default: any text.",
+    ]
     top_logprobs: Annotated[
         int,
         "Say the log probabilities of so many likeliest tokens in the place of each token, at most 20, and those of "
@@ -289,8 +294,8 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
         if value is None:
             continue
         try:
-            if name in ("stop", "stop_token_ids", "suppress_token_ids"):
-                getattr(generate, name).extend(_texts(value) if name == "stop" else value)
+            if name in ("stop", "choices", "stop_token_ids", "suppress_token_ids"):
+                getattr(generate, name).extend(value if name.endswith("ids") else _texts(value))
             else:
                 setattr(generate, name, value)
         except (TypeError, ValueError) as error:

@@ -40,6 +40,7 @@ def _ids(text: str) -> list[int]:
 _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
+    "choices": " Repeat the flag for each.",
     "logprobs": " With --json.",
     "top_logprobs": " With --json.",
 }
@@ -51,6 +52,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "str": {"metavar": "TEXT"},
     "str | Mapping[str, Any]": {"metavar": "JSON"},
     "str | Sequence[str]": {"action": "append", "metavar": "TEXT"},
+    "Sequence[str]": {"action": "append", "metavar": "TEXT"},
     "Sequence[int]": {"type": _ids, "metavar": "ID,…"},
 }
 

@@ -14,6 +14,7 @@ from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
+from fastqps.engine.choices import Choices
 from fastqps.engine.sampling import check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
@@ -213,6 +214,8 @@ class Generator:
         asked = self._stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
+        if options.get("choices"):
+            return self._choose(encoded, options)
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
         answers = {self.add(prompt.ids, **asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
@@ -240,6 +243,10 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
+        if options.get("choices"):
+            (made,) = self.generate([prompt], truncate=truncate, **options)
+            yield Chunk(made.text, made.token_ids, made.logprobs, made.finish_reason, made.usage, choices=made.choices)
+            return
         stops = self._stops(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
@@ -254,6 +261,34 @@ class Generator:
                         yield answer.news(encoded, last, options)
         finally:
             self.drop(request)
+
+    def _choose(self, prompts: Sequence[_Prompt], options: GenerateOptions) -> list[Generation]:
+        """For each prompt one of the options' texts."""
+        if structure_of(options):
+            raise ValueError("choices: are given beside a structure; a text can have one of them")
+        choices = Choices.of(options["choices"], self._tokenizer, self.card)
+        asked = [check_options(options, self.card) | choices.options() for _ in prompts]
+        found: dict[int, list[Token]] = {}
+        for prompt, each in zip(prompts, asked, strict=True):
+            self._requests += 1
+            self._waiting[self._requests] = _Request(list(prompt.ids), each, None)
+            found[self._requests] = []
+        try:
+            while left := [request for request, tokens in found.items() if len(tokens) < choices.tree.rows]:
+                for token in self._tokens_of(left):
+                    found[token.request].append(token)
+        finally:
+            for request in found:
+                self.drop(request)
+        answers = []
+        for prompt, each, tokens in zip(prompts, asked, found.values(), strict=True):
+            firsts, all_of_them = [token.logprob for token in tokens], [token.likeliest for token in tokens]
+            logprobs = [[logprob for _, logprob in row] for row in all_of_them]
+            made = choices.answer(firsts, logprobs, each.get("temperature", 0.0), each["seed"])
+            made.logprobs = made.logprobs if _wants_logprobs(options) else None
+            made.usage = prompt.usage(made)
+            answers.append(made)
+        return answers
 
     def _tokens_of(self, requests: Collection[int]) -> list[Token]:
         """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""

@@ -11,7 +11,7 @@ from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
 from fastqps.models.files.generation_keys import LogitOptions, float32
 
-_OF_TEXTS = ("stop", "add_special_tokens", "structure", "structure_text")
+_OF_TEXTS = ("stop", "choices", "add_special_tokens", "structure", "structure_text")
 _ROWS = {row.name: row for row in OPTIONS if row.path.startswith("generate.") and row.name not in _OF_TEXTS}
 
 

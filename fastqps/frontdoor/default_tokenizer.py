@@ -1,8 +1,10 @@
-"""The default model's tokenizer, for the rare calls that show a text's tokens or decode ids."""
+"""The tokenizers of served models, for the rare calls that show a text's tokens or decode ids."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fastqps.errors import ModelError, StatusCode
@@ -17,17 +19,29 @@ from fastqps.models.tokenizers.tokenizer import Piece, Tokenizer
 CHARACTERS_PER_TOKEN = 250  # a text that may have n tokens may have so many characters for each
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    card: ModelCard
+    tokenizer: Tokenizer
+
+    @cached_property
+    def chat(self) -> ChatTokens:
+        """For models with a chat template."""
+        assert self.card.chat
+        return ChatTokens(self.card.chat, self.tokenizer)
+
+
 class DefaultTokenizer:
-    """The tokenizer of the default model, loaded at the first call and after a reload. One thread calls it: that of
-    slow rare calls, because a text or the loading may take seconds.
+    """The tokenizers of the default model and of those that are asked for by name. Each is loaded at its model's first
+    call and after a reload, and kept. One thread calls it: that of slow rare calls, because a text or the loading may
+    take seconds.
 
     What is wrong with a call is a ``CallFailed``, whose message begins with the field.
     """
 
     def __init__(self, models: ServedModels) -> None:
         self._models = models
-        self._loaded: tuple[str, Tokenizer] | None = None  # of this version
-        self._chat: ChatTokens | None = None  # of the same; None: not asked for
+        self._loaded: dict[str, _Loaded] = {}  # by the name of a served model
 
     def pieces(self, text: str, prompt_name: str | None, *, special_tokens: bool) -> list[Piece]:
         """The tokens of a text behind its prompt, with their places in both together."""
@@ -63,18 +77,20 @@ class DefaultTokenizer:
         most = card.max_input_tokens * CHARACTERS_PER_TOKEN
         if not messages or sum(len(message.content) for message in messages) > most:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, f"must be one message at least, of {most} characters at most")
-        tokenizer = self.of(card)
-        self._chat = self._chat or ChatTokens(card.chat, tokenizer)
-        return self._chat.table_ids(messages, mode, dict(variables))
+        return self._of(card).chat.table_ids(messages, mode, dict(variables))
 
     def of(self, card: ModelCard) -> Tokenizer:
-        """The tokenizer of a served model. The one that was asked for last is kept."""
-        if not self._loaded or self._loaded[0] != card.version:
+        """The tokenizer of a served model."""
+        return self._of(card).tokenizer
+
+    def _of(self, card: ModelCard) -> _Loaded:
+        loaded = self._loaded.get(card.name)
+        if not loaded or loaded.card.version != card.version:
             try:
                 tokenizer = load_tokenizer(card)
             except ModelError as error:
                 raise CallFailed(StatusCode.FAILED_PRECONDITION, str(error)) from None
             if not tokenizer:
                 raise CallFailed(StatusCode.FAILED_PRECONDITION, f"the model '{card.name}' has no tokenizer")
-            self._loaded, self._chat = (card.version, tokenizer), None
-        return self._loaded[1]
+            loaded = self._loaded[card.name] = _Loaded(card, tokenizer)
+        return loaded

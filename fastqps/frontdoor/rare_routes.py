@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fastqps import _front
 from fastqps.frontdoor.openapi.document import HEALTH_PATHS, METRICS_PATH, PAGE_PATH, PATH, VERSION_PATH, document
+from fastqps.frontdoor.openapi.openai import ROOTS
 from fastqps.frontdoor.openapi.text_embeddings import VERTEX_PATH
 from fastqps.frontdoor.served import ServedModels
 from fastqps.version import __version__
@@ -79,8 +80,8 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
         return json_response({"error": error}, 404)
 
     return [
-        RareRoute("GET", "/v1/models", list_models, protocol="openai"),
-        RareRoute("GET", "/v1/models/{model}", one_model, protocol="openai"),
+        *(RareRoute("GET", f"{root}/v1/models", list_models, protocol="openai") for root in ROOTS),
+        *(RareRoute("GET", f"{root}/v1/models/{{model}}", one_model, protocol="openai") for root in ROOTS),
         RareRoute("GET", VERSION_PATH, lambda _: json_response({"version": __version__})),
     ]
 

@@ -62,8 +62,8 @@ def routes(
 
     def tokenize_either(request: Request) -> Response:
         with suppress(_Refused):
-            if vllm.is_ours(body := _fields(request.body)):
-                return vllm.tokenize(body)
+            if vllm.is_ours(_fields(request.body)):
+                return vllm.tokenize(request)
         return _answering(tokenize)(request)
 
     return [

@@ -95,3 +95,4 @@ class LogitChanges:
     counts: torch.Tensor  # int32 [≥ 2]: rows, runs
     n_forced: int
     longest: int  # most tokens that a rule has in ``rule_ids``
+    targets: torch.Tensor | None = None  # int32 [S, TARGET_WORDS], if the header ``counts`` says so: of runs that stay

@@ -52,6 +52,14 @@ class TokenMasks:
 
 
 @dataclass(frozen=True)
+class Targets:
+    """The tokens whose log-probabilities each run of a step asks for, where its sequence follows a script."""
+
+    rows: torch.Tensor  # int32 [S, 21]: how many, and their ids
+    there: torch.Tensor  # int32 [1]: 0: no run has any, and the rows mean nothing
+
+
+@dataclass(frozen=True)
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
@@ -73,6 +81,7 @@ class DecodeStep:
     )  # int32 [≤ S, ADMITTED_WORDS]: parameters of sequences that are new, csrc/step/decode/decode_layout.h
     counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
     masks: TokenMasks | None = None  # None: no run is masked
+    targets: Targets | None = None  # None: no run has any
     # int32 [S, 40], of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities, float32
     top: torch.Tensor | None = None
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel

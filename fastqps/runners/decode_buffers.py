@@ -12,6 +12,7 @@ from fastqps._core import (
     ADMITTED_WORDS,
     HEADER_MASKS,
     HEADER_WORDS,
+    TARGET_WORDS,
     TOP_LOGPROBS_MAX,
     DecodeLayout,
     DecodeStepper,
@@ -31,6 +32,11 @@ def top_rows(output: Any, layout: DecodeLayout) -> Any:
     return output[layout.out_top :][: runs * words].reshape(runs, words)
 
 
+def target_rows(staging: Any, layout: DecodeLayout) -> Any:
+    """The part of ``staging``, an array or a tensor, with the targets of each run."""
+    return staging[layout.targets :][: layout.max_runs * TARGET_WORDS].reshape(layout.max_runs, TARGET_WORDS)
+
+
 @dataclass(frozen=True)
 class DecodeBuffers:
     """One step of up to T = ``max_tokens`` rows in S = ``max_runs`` runs, and what was sampled from it.
@@ -39,13 +45,14 @@ class DecodeBuffers:
     array     shape               meaning
     ========= =================== ====================================================================================
     header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S, 5 whether masks are awaited, 6 whether runs
-                                  ask for likeliest tokens
+                                  ask for likeliest tokens, 7 whether runs have targets
     input_ids [T]                 token ids; -1: the newest token of the row's cache slot
     positions [T]                 in the whole sequence, prefix included
     kv_slots  [T]                 cache slot
     starts    [S + 1]             run i owns rows starts[i] up to starts[i + 1]: consecutive positions of one slot
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, words]          sampling parameters of sequences that are new in this step
+    targets   [S, 21]             of a run that follows a script: how many targets, and their ids
     masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. The system gives memory to what
                                   is written
     tokens    [S]                 sampled from run i's last row
@@ -57,7 +64,7 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
-    The first seven arrays are parts of ``staging``, the others but masks and stamps of ``output``.
+    The first eight arrays are parts of ``staging``, the others but masks and stamps of ``output``.
     """
 
     max_runs: int
@@ -71,6 +78,7 @@ class DecodeBuffers:
     starts: NDArray[np.int32] = field(repr=False)
     made: NDArray[np.int32] = field(repr=False)
     admitted: NDArray[np.int32] = field(repr=False)
+    targets: NDArray[np.int32] = field(repr=False)
     masks: NDArray[np.int32] = field(repr=False)
     tokens: NDArray[np.int32] = field(repr=False)
     logprobs: NDArray[np.float32] = field(repr=False)
@@ -104,6 +112,7 @@ class DecodeBuffers:
             starts=staging[at.starts :][: max_runs + 1],
             made=staging[at.made :][:max_runs],
             admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
+            targets=target_rows(staging, at),
             masks=aligned(max_runs * mask_words(vocab), np.int32).reshape(max_runs, mask_words(vocab)),
             tokens=output[at.out_tokens :][:max_runs],
             logprobs=output[at.out_logprobs :][:max_runs].view(np.float32),

@@ -29,7 +29,7 @@ from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 # Answers by token, which grow with the input: what a slot has room for, by their form, and the memory of each front
 # door for larger ones.
 _SLOT_BYTES_MAX = {"labels": 4 << 10, "vector": 16 << 10}
-_STRUCTURE_BYTES = 1 << 20  # of a front door, for the schemas and grammars of its requests
+_ATTACHMENT_BYTES = 2 << 20  # of a front door, for the schemas, grammars and biases of its requests
 _LARGE_BYTES = 64 << 20
 _LARGE_BYTES_MAX = 4 << 20  # of one: fewer than 16 would be of little use
 # The memory of each front door for answers with likeliest tokens that are larger than a slot's room.
@@ -104,7 +104,7 @@ class Plan:
             class_weights=self.config.class_weights,
             caller_bytes=CALLER_BYTES if remote else 0,
             upstreams=int(remote),
-            structure_bytes=0 if remote or not any(card.generates for card in self.cards) else _STRUCTURE_BYTES,
+            attachment_bytes=_ATTACHMENT_BYTES if any(card.generates for card in self.cards) else 0,
         )
 
     @property

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import queue
 import threading
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from serving import PATIENCE_S, until
 
 from fastqps import _front
 from fastqps.errors import StatusCode
+from fastqps.frontdoor import default_tokenizer
 from fastqps.frontdoor.rare_calls import (
     GONE,
     HALF_CLOSE,
@@ -119,3 +122,21 @@ def test_no_call_waits_for_a_slow_one() -> None:
     answered = [door.answer() for _ in range(SLOW_WAITING_MAX + 2 - len(refused))]
     assert {answer[1:] for answer in answered} == {(b"s", True)}
     door.calls.put(None)
+
+
+def test_each_model_keeps_its_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that are asked for in turn are loaded once; a new version is loaded again."""
+    loaded: list[tuple[str, str]] = []
+
+    def load(card: Any) -> Any:
+        loaded.append((card.name, card.version))
+        return object()
+
+    monkeypatch.setattr(default_tokenizer, "load_tokenizer", load)
+    tokenizers = default_tokenizer.DefaultTokenizer(cast(Any, None))
+    first, second = (SimpleNamespace(name=name, version="1") for name in ("first", "second"))
+    found = [tokenizers.of(cast(Any, card)) for card in (first, second, first, second)]
+    assert loaded == [("first", "1"), ("second", "1")]
+    assert found[:2] == found[2:] and found[0] is not found[1]
+    tokenizers.of(cast(Any, SimpleNamespace(name="first", version="2")))
+    assert loaded[2:] == [("first", "2")]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers as tk
 from decoders import write_instruct
-from questions import FOLDER, run_script
+from questions import ANSWER_MAX, FOLDER, run_script
 from serving import Server
 from tokenized_classifiers import IDENTITY, classifier_at
 
@@ -23,8 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="there is no build/clients: run `make test-clients`"))
 
 
-def served(*models: str) -> Iterator[Server]:
-    server = Server(*models, "--device=cpu", "--dtype=float32")
+def served(*flags: str) -> Iterator[Server]:
+    server = Server(*flags, "--device=cpu", "--dtype=float32")
     try:
         yield server
         server.until_idle()
@@ -47,10 +49,14 @@ def ranking_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 @pytest.fixture(scope="session")
 def chat_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A random decoder with a chat template."""
+    """A random decoder with a chat template. It writes no white space, which else could fill a JSON text."""
     folder = tmp_path_factory.mktemp("instruct")
-    write_instruct(folder)
-    yield from served(f"--model=chat={folder}")
+    write_instruct(folder, max_position_embeddings=8192)  # some clients put a schema into the prompt
+    tokens = tk.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    blank = [tokens.token_to_id(letter) for letter in "ĠĊĉč"]
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 257, "suppress_tokens": blank}))
+    limits = ("--max-input-tokens=4000", f"--max-output-tokens={ANSWER_MAX}")
+    yield from served(f"--model=chat={folder}", *limits)
 
 
 @pytest.fixture(scope="session")

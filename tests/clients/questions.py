@@ -17,6 +17,7 @@ TEXT = "A man is eating food."
 TEXTS = [TEXT, 'Zürich,\t"東京"', "x"]  # LlamaIndex strips texts, and makes line ends spaces
 IDS = [362, 893, 374]
 COUNT_MAX = 20  # tokens
+ANSWER_MAX = 400  # of the chat model
 QUERY = "what is food?"
 DOCUMENTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "word " * 40, "another"]
 PROMPT = "She have a apple."

@@ -14,7 +14,7 @@ from kernel_rows import DEVICE
 from torch.utils._python_dispatch import TorchDispatchMode
 from tries import until_in_time
 
-from fastqps._core import PARAM_WORDS
+from fastqps._core import PARAM_WORDS, TOP_LOGPROBS_MAX
 from fastqps.devices.cuda.buckets import encoder_buckets
 from fastqps.kernels import torch_ops
 from fastqps.kernels.checks import INPUTS, arguments_of, check, compare, shape_of
@@ -66,7 +66,9 @@ def spoiled(
 ) -> Any:
     """What ``plain`` returns and writes, but for one row of one result."""
     returned = plain(**arguments)
-    if result in arguments and isinstance(arguments[result], torch.Tensor):
+    if result == "top, as floats":
+        target = arguments["top"][:, TOP_LOGPROBS_MAX:].view(torch.float32)
+    elif result in arguments and isinstance(arguments[result], torch.Tensor):
         target = arguments[result]
     elif isinstance(returned, torch.Tensor):
         target = returned

@@ -14,12 +14,12 @@ from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 from nightly import nightly
 
-from fastqps._core import PARAM_WORDS, sequence_params
+from fastqps._core import HEADER_TARGETS, PARAM_WORDS, TARGET_WORDS, TOP_LOGPROBS_MAX, sequence_params
 from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.torch_ops.sample import sampled as torch_sampled
 from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
-from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets
 
 EDGE = 2e-6  # of the whole: that near to an edge between two tokens, rounding may decide
 pytestmark = [
@@ -250,3 +250,51 @@ def test_stops_and_lengths() -> None:
     assert found.finish[:8].tolist() == [1, 0, 1, 0, 2, 0, 1, 2] == wanted.finish.tolist()
     assert found.logprobs[1:3].tolist() == [0, 0]
     assert sorted(on_device.last_token.tolist()) == sorted(best)
+
+
+def answered(logits: torch.Tensor, records: list[list[int]], targets: torch.Tensor, on_cpu: bool) -> dict[str, Any]:
+    """The outputs of a step of one run for each record, by the CPU or the device. The step is padded there."""
+    n, size = len(records), len(targets)
+    header = ints([n, n, *[0] * 14], 16)
+    header[HEADER_TARGETS] = 1
+    state = empty_state(n + 1, 1)
+    state.params[:n] = torch.tensor([[i, *words[1:]] for i, words in enumerate(records)], dtype=torch.int32)
+    state.last_token[:] = -5
+    top = torch.zeros(size, 2 * TOP_LOGPROBS_MAX, dtype=torch.int32)
+    outputs = {"tokens": ints([], size), "logprobs": torch.zeros(size), "finish": ints([], size), "top": top}
+    slots, starts, made = ints(list(range(n)), size), ints(list(range(n + 1)), size + 1), ints([3] * n, size)
+    if on_cpu:
+        outputs = {name: output[:n] for name, output in outputs.items()}
+        asked = Targets(targets[:n], header[HEADER_TARGETS:][:1])
+        where = (slots[:n], slots[:n], slots[:n], starts[: n + 1], made[:n])
+        CPU.sample(logits[:n], DecodeStep(*where, **outputs, admitted=ints([], 0), targets=asked), state)
+    else:
+        state = on_tests_device(state)
+        outputs = {name: output.to(DEVICE) for name, output in outputs.items()}
+        moved = [x.to(DEVICE) for x in (logits, starts, slots, made, state.params, state.eos_ids, header)]
+        sample(*moved, **outputs, targets=targets.to(DEVICE), last_token=state.last_token)
+    return {name: output.cpu() for name, output in (outputs | {"last": state.last_token}).items()}
+
+
+def test_the_targets_of_a_script_get_their_log_probabilities() -> None:
+    torch.manual_seed(7)
+    counts, vocab = [0, 1, 3, 20, 1, 0], 700
+    records = [record(1.0, seed=5, top_logprobs=4 if i == 4 else 0) for i in range(len(counts))]
+    targets = torch.full((len(counts) + 3, TARGET_WORDS), -1, dtype=torch.int32)
+    for row, count in zip(targets, counts, strict=False):
+        row[0], row[1 : 1 + count] = count, torch.randperm(vocab)[:count]
+    logits = 4 * torch.randn(len(targets), vocab)
+    logits[2, targets[2, 2]] = -torch.inf
+    wanted = logits.log_softmax(1)
+    plain = sampled(logits[: len(counts)], records, [3] * len(counts))[1].tokens.tolist()
+    for on_cpu in (True, False):
+        got = answered(logits, records, targets, on_cpu)
+        for i, count in enumerate(counts):
+            ids = targets[i, 1 : 1 + count].tolist()
+            token = ids[0] if ids else plain[i]
+            assert (got["tokens"][i], got["finish"][i], got["last"][i]) == (token, 0, -5 if ids else token)
+            near(got["logprobs"][i], wanted[i, token], 1e-5)
+            if count > 1:
+                assert got["top"][i, :count].tolist() == ids
+                near(got["top"][i, TOP_LOGPROBS_MAX:][:count].view(torch.float32), wanted[i, ids], 1e-5)
+        assert got["top"][4, :4].tolist() == wanted[4].topk(4).indices.tolist()

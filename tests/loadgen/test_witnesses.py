@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -63,6 +64,20 @@ class Api:
     body: dict[str, Any]
     method: str
     request: pb.PredictRequest
+    template: str = ""  # of chats, which no packaged model takes
+
+    @property
+    def streams(self) -> bool:
+        return self.method.endswith("Generate")
+
+    def model_in(self, folder: Path) -> Path:
+        """The packaged model, or a copy with the template."""
+        packed = packaged(self.model)
+        if not self.template:
+            return packed
+        copy = Path(shutil.copytree(packed, folder / self.model))
+        (copy / "chat_template.jinja").write_text(self.template)
+        return copy
 
 
 WAITING = Load(open=False, rate=10)  # the device's
@@ -85,6 +100,20 @@ COMPLETIONS = Api(
     "/fastqps.v1.PredictService/Generate",
     pb.PredictRequest(text=TEXT, generate=pb.GenerateOptions(max_tokens=TOKENS, ignore_eos=True)),
 )
+CHATS = Api(
+    "grammar",
+    "generate",
+    (f"--max-running={TOKENS}",),
+    "/v1/chat/completions",
+    {"model": "grammar", "messages": [{"role": "user", "content": TEXT}], "max_tokens": TOKENS, "ignore_eos": True},
+    "/fastqps.v1.PredictService/Generate",
+    pb.PredictRequest(
+        chat={"messages": [{"role": "user", "content": TEXT}]},
+        generate=pb.GenerateOptions(max_tokens=TOKENS, ignore_eos=True),
+    ),
+    template="{% for m in messages %}{{ m.content }}{% endfor %}",
+)
+WHOLE_CHATS = replace(CHATS, method="/fastqps.v1.PredictService/Predict")
 
 
 class Bench:
@@ -93,10 +122,17 @@ class Bench:
     def __init__(self, api: Api, folder: Path) -> None:
         self.api, self.folder = api, folder
         profile = write_profile(folder / "witnessed.toml", {"fixed_us": STEP_US, "per_token_us": 0}, task=api.task)
-        flags = (f"--model={api.model}", f"--device=sim:{profile}", *api.flags, "--lanes=1", "--canary-interval=0")
+        model = api.model_in(folder)
+        flags = (
+            f"--model={api.model}={model}",
+            f"--device=sim:{profile}",
+            *api.flags,
+            "--lanes=1",
+            "--canary-interval=0",
+        )
         self.server = Server(*flags)
         self.url = f"http://{self.server.http}"
-        self.tokenizer = str(packaged(api.model))
+        self.tokenizer = str(model)
         self.payload, self.texts, self.report = folder / "payload", folder / "texts.jsonl", folder / "report.json"
         self.payload.write_bytes(api.request.SerializeToString())
 
@@ -112,7 +148,7 @@ class Bench:
 
     def loadgen(self, load: Load) -> dict[str, float]:
         how = ("--rate", str(load.rate), "--arrivals", "constant") if load.open else ("-c", str(CALLERS))
-        kind = ("--call", "server-stream") if self.api.task == "generate" else ()
+        kind = ("--call", "server-stream") if self.api.streams else ()
         words = (*how, *kind, "--payload", str(self.payload), "--duration", f"{SECONDS}s", "--warmup", "1s")
         port = int(self.server.address.rpartition(":")[2])
         for _ in range(4):
@@ -147,10 +183,11 @@ class Bench:
 
     def aiperf(self, load: Load) -> dict[str, float]:
         self.texts.write_text(json.dumps({"text": TEXT}) + "\n")
-        endpoint = self.api.path.rpartition("/")[2]
+        endpoint = {CHATS.path: "chat"}.get(self.api.path, self.api.path.rpartition("/")[2])
         what = ["--endpoint-type", endpoint, "-m", self.api.model, "-u", self.url, "--tokenizer", self.tokenizer]
-        if endpoint == "completions":
-            what += ["--streaming", "--extra-inputs", f"max_tokens:{TOKENS}", "ignore_eos:true"]
+        if self.api.task == "generate":
+            what += ["--extra-inputs", f"max_tokens:{TOKENS}", "ignore_eos:true"]
+        what += ["--streaming"] if self.api.streams else []
         what += ["--input-file", str(self.texts), "--custom-dataset-type", "single_turn", "--artifact-dir", "aiperf"]
         what += ["--workers-max", "1", "--no-gpu-telemetry", "--no-server-metrics", "--ui", "none"]
         how = (
@@ -167,6 +204,7 @@ class Bench:
         self.texts.write_text((json.dumps({"prompt": TEXT}) + "\n") * load.count)
         extras = {name: self.api.body[name] for name in ("max_tokens", "ignore_eos") if name in self.api.body}
         backend = {"kind": "openai_http", "target": self.url, "model": self.api.model, "request_format": self.api.path}
+        backend["stream"] = self.api.streams
         how = f"kind=constant,rate={load.rate}" if load.open else f"kind=concurrent,streams={CALLERS}"
         what = ["--backend", json.dumps(backend | {"extras": {"body": extras}}), "--profile", how]
         what += ["--constraint", f"kind=max_requests,count={load.count}", "--data", f"kind=json_file,path={self.texts}"]
@@ -177,12 +215,15 @@ class Bench:
         totals = found["request_totals"]  # with one process it leaves out one call
         assert totals["total"] == totals["successful"] >= load.count - 1
         latency_s = found["request_latency"]["successful"]["median"]
-        first_ms = found["time_to_first_token_ms"]["successful"]["median"]
+        first_ms = (found["time_to_first_token_ms"]["successful"] or {"median": 0.0})["median"]
         rate = found["requests_per_second"]["successful"]["mean"]
         return {"rate": rate, "p50_ms": latency_s * 1e3, "first_ms": first_ms}
 
 
-@pytest.fixture(scope="module", params=[EMBEDDINGS, COMPLETIONS], ids=lambda api: api.path.rpartition("/")[2])
+APIS = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "chats": CHATS, "whole chats": WHOLE_CHATS}
+
+
+@pytest.fixture(scope="module", params=APIS.values(), ids=APIS)
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     bench = Bench(request.param, tmp_path_factory.mktemp("witnesses"))
     try:
@@ -196,9 +237,10 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("tool", ["k6", "k6_grpc", "aiperf", "guidellm"])
 def test_they_agree(bench: Bench, tool: str, perf: Perf) -> None:
     witness: Callable[[Load], dict[str, float]] = getattr(bench, tool)
-    generates = bench.api.task == "generate"
-    if tool == "k6_grpc" and generates:
+    if tool == "k6_grpc" and bench.api.streams:
         pytest.skip("its unary calls have no counterpart of Generate")
+    if tool.startswith("k6") and bench.api.template:
+        pytest.skip("it sends the body that it is given, of a chat as of others")
 
     def ratio(load: Load, figure: str) -> float:
         rounds = [(witness(load)[figure], bench.loadgen(load)[figure]) for _ in range(ROUNDS)]
@@ -207,8 +249,8 @@ def test_they_agree(bench: Bench, tool: str, perf: Perf) -> None:
         return seen / own
 
     figures = [(WAITING, "rate"), (CONSTANT, "p50_ms")]
-    if tool in ("aiperf", "guidellm") and generates:
+    if tool in ("aiperf", "guidellm") and bench.api.streams:
         figures.append((CONSTANT, "first_ms"))
     for load, figure in figures:
-        name = f"{figure} of {tool} over loadgen's, {bench.api.path}"
+        name = f"{figure} of {tool} over loadgen's, {bench.api.path}{' streamed' * bench.api.streams}"
         perf(name, lambda load=load, figure=figure: ratio(load, figure), at_least=0.95, at_most=1.05)

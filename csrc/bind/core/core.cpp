@@ -18,18 +18,18 @@ void register_sizes(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
       .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
                        u64 large_answers, u64 large_answer_bytes, std::array<u32, kPriorities> class_weights,
-                       u32 caller_bytes, u32 upstreams, u64 structure_bytes) {
+                       u32 caller_bytes, u32 upstreams, u64 attachment_bytes) {
              Sizes sizes{doors,      dispatchers,  models,        devices,           slots,
                          max_tokens, answer_bytes, large_answers, large_answer_bytes};
              std::copy(class_weights.begin(), class_weights.end(), sizes.class_weights);
              sizes.caller_bytes = caller_bytes, sizes.upstreams = upstreams;
-             sizes.structure_bytes = structure_bytes;
+             sizes.attachment_bytes = attachment_bytes;
              return sizes;
            }),
            py::kw_only(), "doors"_a, "dispatchers"_a, "models"_a, "slots"_a, "max_tokens"_a, "answer_bytes"_a,
            "devices"_a = 1, "large_answers"_a = 0, "large_answer_bytes"_a = 0,
            "class_weights"_a = std::array<u32, kPriorities>{16, 4, 1}, "caller_bytes"_a = 0, "upstreams"_a = 0,
-           "structure_bytes"_a = 0)
+           "attachment_bytes"_a = 0)
       .def_readonly("doors", &Sizes::doors)
       .def_readonly("dispatchers", &Sizes::dispatchers)
       .def_readonly("models", &Sizes::models)
@@ -41,7 +41,7 @@ void register_sizes(py::module_& m) {
       .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes)
       .def_readonly("caller_bytes", &Sizes::caller_bytes, "Of an edge: CALLER_BYTES.")
       .def_readonly("upstreams", &Sizes::upstreams, "Of an edge: 1.")
-      .def_readonly("structure_bytes", &Sizes::structure_bytes)
+      .def_readonly("attachment_bytes", &Sizes::attachment_bytes)
       .def_property_readonly("class_weights", [](const Sizes& sizes) {
         return std::tuple(sizes.class_weights[kHigh], sizes.class_weights[kNormal], sizes.class_weights[kLow]);
       });

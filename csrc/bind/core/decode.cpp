@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "bind/bind.h"
+#include "core/choice_tree.h"
 #include "step/cpu/logit_options.h"
 #include "step/decode/decode_batch.h"
 
@@ -57,13 +58,16 @@ class NamedBatch {
     batch_.begin(at(s));
   }
   bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs, bool masked,
-             const py::KWArgs<py::object>& options) {
+             const std::vector<u32>& script, const py::KWArgs<py::object>& options) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
     if (sampling.top_logprobs > kTopLogprobsMax) throw py::value_error("top_logprobs must be at most 20");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
-    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs), masked);
+    auto rows = script.empty() ? std::optional(Script{}) : read_script(script, ~0u, ~0u);
+    if (!rows) throw py::value_error("script: these words are none");
+    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs), masked,
+                                std::move(*rows));
     if (kv == DecodeBatch::kNobody) return false;
     names_[kv] = user, tops_[kv] = sampling.top_logprobs;
     kv_[user] = kv;
@@ -109,6 +113,20 @@ class NamedBatch {
   std::unordered_map<u64, u32> kv_;
 };
 
+// (number of the chosen one, its tokens, their log-probabilities, [(log-probability, share)] of all).
+auto answer_of(const ChoiceTree& tree, const std::vector<float>& firsts, const std::vector<float>& all,
+               float temperature, u64 seed) {
+  if (firsts.size() != tree.rows() || all.size() != u64(tree.rows()) * tree.targets_max())
+    throw py::value_error("a log-probability for each row, and for each of its targets");
+  const TargetLogprobs found{firsts, all};
+  const std::vector<double> sums = tree.sums(found);
+  const std::vector<float> of = shares(sums);
+  std::vector<std::pair<double, float>> scores;
+  for (u32 i = 0; i < sums.size(); i++) scores.emplace_back(sums[i], of[i]);
+  const u32 chosen = choose(sums, temperature, seed);
+  return std::make_tuple(chosen, tree.tokens(chosen), tree.logprobs(chosen, found), std::move(scores));
+}
+
 }  // namespace
 
 void register_decode(py::module_& m) {
@@ -132,6 +150,8 @@ void register_decode(py::module_& m) {
       "release_masks", [](u64 state) { step::release_masks(address<i32>(state)); }, "state"_a,
       "The masks of a step are there; state: the address of its header's word HEADER_MASKS.");
   m.attr("HEADER_MASKS") = u32(kHeaderMasks);
+  m.attr("HEADER_TARGETS") = u32(kHeaderTargets);
+  m.attr("TARGET_WORDS") = kTargetWords;
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
@@ -143,12 +163,28 @@ void register_decode(py::module_& m) {
       .def_readonly("starts", &DecodeLayout::starts)
       .def_readonly("made", &DecodeLayout::made)
       .def_readonly("admitted", &DecodeLayout::admitted)
+      .def_readonly("targets", &DecodeLayout::targets)
       .def_readonly("words", &DecodeLayout::words)
       .def_readonly("out_tokens", &DecodeLayout::out_tokens)
       .def_readonly("out_logprobs", &DecodeLayout::out_logprobs)
       .def_readonly("out_finish", &DecodeLayout::out_finish)
       .def_readonly("out_top", &DecodeLayout::out_top)
       .def_readonly("out_words", &DecodeLayout::out_words);
+  py::class_<ChoiceTree>(m, "ChoiceTree",
+                         "Texts to choose from, as a tree of their tokens; see csrc/core/choice_tree.h.")
+      .def(py::init([](const std::vector<std::vector<u32>>& choices) {
+             if (choices.empty() ||
+                 std::any_of(choices.begin(), choices.end(), [](const auto& ids) { return ids.empty(); }))
+               throw py::value_error("choices: at least one token each");
+             return ChoiceTree(choices);
+           }),
+           "choices"_a)
+      .def_property_readonly("rows", &ChoiceTree::rows)
+      .def_property_readonly("targets_max", &ChoiceTree::targets_max)
+      .def("script", [](const ChoiceTree& tree) { return script_words(tree.script()); })
+      .def("answer", &answer_of, "firsts"_a, "all"_a, "temperature"_a, "seed"_a,
+           "From the log-probabilities of each row's first target, and of targets_max() for each row: (number of the "
+           "chosen one, its tokens, their log-probabilities, [(log-probability, share)] of all).");
   py::class_<NamedBatch>(
       m, "DecodeBatch",
       "Sequences that generate, and the packed steps made of them; see csrc/step/decode/decode_batch.h.")
@@ -157,7 +193,7 @@ void register_decode(py::module_& m) {
            "Adds a step's blocks by their addresses; returns its index.")
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
       .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "ignore_eos"_a = false,
-           "logprobs"_a = false, "masked"_a = false,
+           "logprobs"_a = false, "masked"_a = false, "script"_a = std::vector<u32>(),
            "Adds a prompt as a new sequence named `user`, with options of Sampling in csrc/contract/options.h. False: "
            "no "
            "room for it in this step.")

@@ -37,7 +37,7 @@ constexpr const char* kind_of(float) { return "float"; }
 constexpr const char* kind_of(bool) { return "bool"; }
 constexpr const char* kind_of(std::optional<bool>) { return "bool"; }
 constexpr const char* kind_of(const IdList&) { return "ids"; }
-constexpr const char* kind_of(TextCount) { return "texts"; }
+constexpr const char* kind_of(const OptionTexts&) { return "texts"; }
 constexpr const char* kind_of(std::string_view) { return "text"; }
 
 }  // namespace

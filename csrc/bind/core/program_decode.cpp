@@ -71,7 +71,8 @@ void attend_slots(Program& self, u64 out, u64 qkv, u64 cache, bool bfloat16, u32
 
 void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs, u32 vocab, u64 starts, u64 kv_slots,
                    u64 positions, u64 made, u64 params, u64 history, u32 history_len, u64 eos_ids, u32 n_eos, u64 rules,
-                   u64 rule_ids, u32 n_rules, u32 n_forced, u64 masks, u32 mask_words, u64 masks_state) {
+                   u64 rule_ids, u32 n_rules, u32 n_forced, u64 masks, u32 mask_words, u64 masks_state, u64 targets,
+                   u64 targets_there) {
   const step::LogitChanges job{.logits = address(logits),
                                .out = address<float>(out),
                                .starts = address<const i32>(starts),
@@ -89,13 +90,14 @@ void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs
                                .number = number(bfloat16),
                                .masks = address<const u32>(masks),
                                .masks_state = address<i32>(masks_state),
-                               .mask_words = mask_words};
+                               .mask_words = mask_words,
+                               .targets = {address<const i32>(targets_there), address<const i32>(targets)}};
   add_job(self, job, &step::LogitChanges::n_runs, n_runs, step::change_logits);
 }
 
 void sample(Program& self, u64 tokens, u64 logprobs, u64 finish, u64 last_token, u64 logits, bool bfloat16, i64 n_runs,
             u32 vocab, u64 starts, u64 kv_slots, u64 made, u64 params, u64 eos_ids, u32 n_eos, u64 changed,
-            bool all_changed, u64 top) {
+            bool all_changed, u64 top, u64 targets, u64 targets_there) {
   const step::Draw job{.logits = address(logits),
                        .starts = address<const i32>(starts),
                        .kv_slots = address<const i32>(kv_slots),
@@ -112,7 +114,8 @@ void sample(Program& self, u64 tokens, u64 logprobs, u64 finish, u64 last_token,
                        .number = number(bfloat16),
                        .changed = address<const float>(changed),
                        .all_changed = all_changed,
-                       .top = address<i32>(top)};
+                       .top = address<i32>(top),
+                       .targets = {address<const i32>(targets_there), address<const i32>(targets)}};
   add_job(self, job, &step::Draw::n_runs, n_runs, step::sample);
 }
 
@@ -141,6 +144,7 @@ void add_decoder_operations(ProgramClass& program) {
       .def("change_logits", &change_logits, "out"_a, "logits"_a, "bfloat16"_a, "n_runs"_a, "vocab"_a, "starts"_a,
            "kv_slots"_a, "positions"_a, "made"_a, "params"_a, "history"_a, "history_len"_a, "eos_ids"_a, "n_eos"_a,
            "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, "masks"_a = 0, "mask_words"_a = 0, "masks_state"_a = 0,
+           "targets"_a = 0, "targets_there"_a = 0,
            "Writes float32 logits as the checkpoint's rules and each run's options change them; step::LogitChanges in "
            "csrc/step/cpu/logit_options.h.")
       .def(
@@ -152,7 +156,7 @@ void add_decoder_operations(ProgramClass& program) {
           "x"_a, "bfloat16"_a, "n_rows"_a, "width"_a, "cap"_a, "x becomes cap * tanh(x / cap).")
       .def("sample", &sample, "tokens"_a, "logprobs"_a, "finish"_a, "last_token"_a, "logits"_a, "bfloat16"_a,
            "n_runs"_a, "vocab"_a, "starts"_a, "kv_slots"_a, "made"_a, "params"_a, "eos_ids"_a, "n_eos"_a,
-           "changed"_a = 0, "all_changed"_a = false, "top"_a = 0,
+           "changed"_a = 0, "all_changed"_a = false, "top"_a = 0, "targets"_a = 0, "targets_there"_a = 0,
            "Draws one token for each run; step::Draw in csrc/step/cpu/cpu_decode.h.");
 }
 

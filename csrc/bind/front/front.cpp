@@ -372,6 +372,7 @@ PYBIND11_MODULE(_front, m) {
       outputs.append(py::make_tuple(task.name, py::str(row.name), py::str(row.datatype)));
   using Row = py::typing::Tuple<py::str, py::str, py::str>;  // task, name and datatype
   m.attr_with_type_hint<py::typing::Tuple<Row, py::ellipsis>>("INFER_OUTPUTS") = py::tuple(outputs);
+  fastqps::bind::register_chat(m);
   fastqps::bind::register_wire(m);
   fastqps::bind::register_edge(m);
 }

@@ -42,11 +42,12 @@ py::object value_of(const RequestView&, const T& value) {
 py::object value_of(const RequestView&, const IdList& list) {
   return py::make_tuple(list.count, std::vector<u32>(list.all().begin(), list.all().end()));
 }
-py::object value_of(const RequestView& view, TextCount count) {
-  std::vector<std::string_view> stops(count.count);
-  stop_strings(view, stops.data());
+// Of the view's own options.
+py::object value_of(const RequestView& view, const OptionTexts& list) {
+  std::vector<std::string_view> texts(list.count);
+  texts_of(view, &list == &view.generate.stop ? &GenerateOptions::stop : &GenerateOptions::choices, texts.data());
   py::list out;
-  for (const std::string_view stop : stops) out.append(text(stop));
+  for (const std::string_view each : texts) out.append(text(each));
   return out;
 }
 

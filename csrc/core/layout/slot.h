@@ -64,6 +64,14 @@ enum class Answer : u8 {
   kRefusal = 7
 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
+
+// Parts of a request that have no size of their own, each in its front door's attachments.
+enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1, kScript = 2 };
+inline constexpr u32 kAttachmentKinds = 3;
+struct Attached {
+  u32 begin, bytes;  // bytes 0: there is none
+};
+
 struct LabelScore {
   u32 index;
   float score;
@@ -130,8 +138,6 @@ struct alignas(64) Slot {
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
   Aggregation aggregation;     // D: token classifiers only
   u32 large_answer;            // D: 1 + the number of the large answer that it holds; 0: the answer is in the slot
-  u32 structure_begin;         // D: in the front door's structures, where that of the request is
-  u32 structure_bytes;         // D: 0: it has none
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows
@@ -144,9 +150,10 @@ struct alignas(64) Slot {
   u32 batch_items;  // items in its batch; for a generation, when it joined
   u32 upstream_us;  // of an edge: time that it was neither here nor in the server that answered it
 
-  alignas(64) Sampling sampling;  // D: generators only
+  alignas(64) Sampling sampling;        // D: generators only
+  Attached attached[kAttachmentKinds];  // D: by AttachmentKind; generators only
 };
-static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
+static_assert(sizeof(Slot) == 320 && alignof(Slot) == 64);
 
 // A span as other servers know it, byte for byte as W3C Trace Context has it; span_id all 0: none.
 struct SpanContext {

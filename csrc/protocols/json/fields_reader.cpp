@@ -21,15 +21,10 @@ FieldError refuse_word(const GivenField& field, Words words) {
   return {field.name, field.reason.print("must be %s", all.c_str())};
 }
 
-const FieldRow* find_part(FieldRows rows, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(rows, [&](const FieldRow& row) { return row.name.substr(row.name.rfind('.') + 1) == name; });
-  return found == rows.end() ? nullptr : &*found;
-}
-
 namespace {
+std::string_view last_part(const FieldRow& row) { return row.name.substr(row.name.rfind('.') + 1); }
 constexpr std::string_view kIgnored[] = {"service_tier", "metadata", "store", "safety_identifier", "prompt_cache_key"};
-}
+}  // namespace
 
 bool IgnoredFields::take(std::string_view name) {
   const auto* found = std::ranges::find(kIgnored, name);
@@ -54,6 +49,23 @@ FieldError FieldsReader::read_body(const JsonObject& body, const transport::Call
   begin(api_.defaults);
   const FieldError error = read_fields(body, reason);
   return error ? error : check(info, reason);
+}
+
+FieldError FieldsReader::read_parts(const GivenField& field, FieldRows rows) {
+  JsonObject parts;
+  if (field.value.get(parts)) return {field.name, "must be an object"};
+  for (const auto [name, value] : parts) {
+    if (value.is_null()) continue;
+    const auto row = std::ranges::find(rows, name, last_part);
+    if (row == rows.end()) {
+      if (api_.unknown == JsonApi::Unknown::kIgnored) continue;
+      std::string all;
+      for (const FieldRow& each : rows) all.append(all.empty() ? "" : ", ").append(last_part(each));
+      return {field.name, field.reason.print("'%.*s' is none of %s", shown(name), name.data(), all.c_str())};
+    }
+    if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
+  }
+  return {};
 }
 
 void FieldsReader::begin(const JsonOptions& options) {

@@ -32,8 +32,6 @@ struct FieldRow {
   bool input = false;  // no option: null is a value of it, and no object of options has it
 };
 using FieldRows = std::span<const FieldRow>;
-// The row of a field of an object that is in a field itself: the last part of the row's name counts. nullptr: none.
-const FieldRow* find_part(FieldRows rows, std::string_view name);
 inline constexpr bool kInput = true;
 
 // ---- a value, by the type of what it is read into
@@ -118,6 +116,9 @@ class FieldsReader : public JsonReader {
   void begin(const JsonOptions& options);
   FieldError read_fields(const JsonObject& body, ReasonText& reason);
   virtual FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
+  // The fields of an object that is a field itself: the last part of a row's name is that of such a field. null is
+  // none.
+  FieldError read_parts(const GivenField& field, FieldRows rows);
   // The fields of an object that has options alone.
   FieldError read_options(const JsonObject& options, ReasonText& reason);
   AnswerId next_id();
@@ -151,7 +152,8 @@ class FieldsReader : public JsonReader {
   // Sets an option that has another name here.
   template <FieldName name>
   static FieldError renamed(FieldsReader& reader, const GivenField& field) {
-    const auto error = service::set_option(name.text, field.option(), reader.options_.base, reader.lists_);
+    const OptionValue option = option_value(field.value, reader.lists_);
+    const auto error = service::set_option(name.text, option, reader.options_.base, reader.lists_);
     return {field.name, error->reason, error->fault};
   }
   // Takes a value of this type and does nothing with it.

@@ -14,25 +14,6 @@ FieldError read_structure(const GivenField& field, Structure kind, RequestView& 
   return view.generate.structure_text = text, FieldError{};
 }
 
-FieldError read_choices(const GivenField& field, RequestView& view, std::string& text) {
-  if (view.generate.structure) return {field.name, "is given beside another structure"};
-  JsonArray choices;
-  if (field.value.get(choices) || choices.size() == 0) return {field.name, "must be an array of strings, at least 1"};
-  text.clear();
-  for (const JsonValue choice : choices) {
-    std::string_view literal;
-    if (choice.get(literal) || literal.empty()) return {field.name, "must have strings that are not empty"};
-    if (!text.empty()) text += '|';
-    for (const char each : literal) {
-      if (std::string_view(R"(\.+*?()|[]{}^$#&-~/")").find(each) != std::string_view::npos) text += '\\';
-      text += each;
-    }
-  }
-  view.has_generate = true;
-  view.generate.structure = i32(Structure::kRegex);
-  return view.generate.structure_text = text, FieldError{};
-}
-
 FieldError read_response_format(const GivenField& field, RequestView& view, std::string& text) {
   JsonObject format, named;
   if (field.value.get(format)) return {field.name, "must be an object"};
@@ -54,31 +35,13 @@ FieldError read_response_format(const GivenField& field, RequestView& view, std:
                         text);
 }
 
-FieldError read_structured_outputs(const GivenField& field, RequestView& view, std::string& text) {
-  JsonObject given;
-  if (field.value.get(given)) return {field.name, "must be an object"};
-  for (const auto [name, value] : given) {
-    if (value.is_null()) continue;
-    FieldError error;
-    bool object = false;
-    if (name == "json") {
-      error = read_structure({"structured_outputs.json", value, field.reason}, Structure::kJsonSchema, view, text);
-    } else if (name == "regex") {
-      error = read_structure({"structured_outputs.regex", value, field.reason}, Structure::kRegex, view, text);
-    } else if (name == "grammar") {
-      error = read_structure({"structured_outputs.grammar", value, field.reason}, Structure::kGrammar, view, text);
-    } else if (name == "choice") {
-      error = read_choices({"structured_outputs.choice", value, field.reason}, view, text);
-    } else if (name == "json_object" && !value.get(object)) {
-      if (object && view.generate.structure) return {field.name, "has two structures"};
-      if (object) view.has_generate = true, view.generate.structure = i32(Structure::kJsonObject);
-    } else {
-      return {field.name, field.reason.print("'%.*s' is none of json, json_object, regex, choice and grammar",
-                                             shown(name), name.data())};
-    }
-    if (error) return error;
-  }
-  return {};
+FieldError read_json_object(const GivenField& field, RequestView& view, std::string&) {
+  bool asked = false;
+  if (field.value.get(asked)) return {field.name, "must be a bool"};
+  if (!asked) return {};
+  if (view.generate.structure) return {field.name, "is given beside another structure"};
+  view.has_generate = true;
+  return view.generate.structure = i32(Structure::kJsonObject), FieldError{};
 }
 
 }  // namespace fastqps::protocols

@@ -12,11 +12,9 @@ template <Structure kind>
 FieldError read_guided(const GivenField& field, RequestView& view, std::string& text) {
   return read_structure(field, kind, view, text);
 }
-// One of some texts, as an expression in `text`.
-FieldError read_choices(const GivenField& field, RequestView& view, std::string& text);
 // OpenAI's: {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": …}}.
 FieldError read_response_format(const GivenField& field, RequestView& view, std::string& text);
-// vLLM's: {"json": …}, {"regex": …}, {"choice": […]}, {"grammar": …} or {"json_object": true}.
-FieldError read_structured_outputs(const GivenField& field, RequestView& view, std::string& text);
+// Whether it is any JSON object.
+FieldError read_json_object(const GivenField& field, RequestView& view, std::string& text);
 
 }  // namespace fastqps::protocols

@@ -8,6 +8,7 @@ namespace {
 
 constexpr const char* kTextsAlone = "a content can only be text: images, audio and files are not supported";
 constexpr const char* kNoTools = "tools and their results are not supported";
+constexpr const char* kNoCalls = "tools are not supported: response_format can give the answer a JSON schema";
 
 bool is_empty(const JsonValue& value) {
   JsonArray list;
@@ -117,10 +118,10 @@ FieldRows ChatReader::fields() const {
       {"documents", only_empty<JsonArray>},
       {"logprobs", by<&ChatReader::read_logprobs>},
       {"top_logprobs", by<&ChatReader::read_top_logprobs>},
-      {"tools", only_empty<JsonArray>},
-      {"tool_choice", only_words<"none", "auto">},
-      {"functions", only_empty<JsonArray>},
-      {"function_call", only_words<"none", "auto">},
+      {"tools", by<&ChatReader::read_tools>},
+      {"tool_choice", by<&ChatReader::read_tool_choice>},
+      {"functions", by<&ChatReader::read_tools>},
+      {"function_call", by<&ChatReader::read_tool_choice>},
       {"parallel_tool_calls", unused<bool>},
       {"modalities", by<&ChatReader::read_modalities>},
       {"audio", refused<"audio is not supported">},
@@ -174,6 +175,20 @@ FieldError ChatReader::read_modalities(const GivenField& field) {
   for (const JsonValue& each : all)
     if (!each.is_string() || std::string_view(each) != "text") return {field.name, "can only be text"};
   return {};
+}
+
+FieldError ChatReader::read_tools(const GivenField& field) {
+  return is_empty(field.value) ? FieldError{} : FieldError{field.name, kNoCalls};
+}
+
+FieldError ChatReader::read_tool_choice(const GivenField& field) {
+  return find_word(field.text(), {"none", "auto"}) ? FieldError{} : FieldError{field.name, kNoCalls};
+}
+
+FieldError TokenizedChatReader::read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
+  constexpr const char* kSpelled = "return_token_strs";
+  if (name != kSpelled) return ChatReader::read_field(name, value, reason);
+  return value.is_null() ? FieldError{} : unused<bool>(*this, {kSpelled, value, reason});
 }
 
 }  // namespace fastqps::protocols

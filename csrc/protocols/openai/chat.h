@@ -24,7 +24,7 @@ class ChatMessages {
 };
 
 // POST /v1/chat/completions.
-class ChatReader final : public CompletionsReader {
+class ChatReader : public CompletionsReader {
  public:
   explicit ChatReader(u32 choices_max);
 
@@ -39,11 +39,22 @@ class ChatReader final : public CompletionsReader {
   FieldError read_variables(const GivenField& field);
   FieldError read_variable(const GivenField& field);
   FieldError read_modalities(const GivenField& field);
+  FieldError read_tools(const GivenField& field);
+  FieldError read_tool_choice(const GivenField& field);
 
   ChatMessages messages_;
   bool continues_ = false;
   std::optional<bool> generation_prompt_;
   std::string variables_;  // members of a JSON object
+};
+
+// POST /tokenize with messages: a chat, whose other fields change nothing.
+class TokenizedChatReader final : public ChatReader {
+ public:
+  TokenizedChatReader() : ChatReader(1) {}
+
+ private:
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason) override;
 };
 
 }  // namespace fastqps::protocols

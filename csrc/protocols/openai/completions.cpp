@@ -24,7 +24,20 @@ using Form = CompletionsHead::Form;
 Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.context).form; }
 
 size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
-  return kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
+  size_t room = kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
+  for (const ChoiceView& each : generation.choices) room += kAround + JsonWriter::string_room(each.text.size());
+  return room;
+}
+
+// How likely each text was that the request lets the model choose from: beside OpenAI's fields.
+void write_scores(JsonWriter& out, std::span<const ChoiceView> choices) {
+  out.raw(R"(,"choice_scores":[)");
+  for (const ChoiceView& each : choices) {
+    if (&each != choices.data()) out.raw(",");
+    out.raw(R"({"text":)").string(each.text).raw(R"(,"logprob":)").number(each.logprob);
+    out.raw(R"(,"score":)").number(each.score).raw("}");
+  }
+  out.raw("]");
 }
 
 // What was said: a text, a message, or a part of one.
@@ -53,7 +66,9 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";
-  out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
+  out.raw(R"(,"finish_reason":)").raw(reason);
+  if (!generation.choices.empty()) write_scores(out, generation.choices);
+  out.raw("}");
 }
 
 void write_head(JsonWriter& out, const AnsweredCall& call, bool chunk) {
@@ -150,8 +165,8 @@ FieldRows CompletionsReader::api_fields() const {
       {"guided_json", structure<read_guided<Structure::kJsonSchema>>},
       {"guided_regex", structure<read_guided<Structure::kRegex>>},
       {"guided_grammar", structure<read_guided<Structure::kGrammar>>},
-      {"guided_choice", structure<read_choices>},
-      {"structured_outputs", structure<read_structured_outputs>},
+      {"guided_choice", renamed<"choices">},
+      {"structured_outputs", by<&CompletionsReader::read_structured_outputs>},
   };
   return kFields;
 }
@@ -187,15 +202,18 @@ FieldError CompletionsReader::read_stream_options(const GivenField& field) {
       // It only pads the events of a server that obfuscates them.
       {"stream_options.include_obfuscation", unused<bool>},
   };
-  JsonObject options;
-  if (field.value.get(options)) return {field.name, "must be an object"};
-  for (const auto [name, value] : options) {
-    const FieldRow* row = find_part(kOptions, name);
-    if (!row)
-      return {field.name, field.reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
-    if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
-  }
-  return {};
+  return read_parts(field, kOptions);
+}
+
+FieldError CompletionsReader::read_structured_outputs(const GivenField& field) {
+  static constexpr FieldRow kKinds[] = {
+      {"structured_outputs.json", structure<read_guided<Structure::kJsonSchema>>},
+      {"structured_outputs.regex", structure<read_guided<Structure::kRegex>>},
+      {"structured_outputs.grammar", structure<read_guided<Structure::kGrammar>>},
+      {"structured_outputs.choice", renamed<"choices">},
+      {"structured_outputs.json_object", structure<read_json_object>},
+  };
+  return read_parts(field, kKinds);
 }
 
 // Of so many likeliest tokens in each place; of the chosen one in any case.

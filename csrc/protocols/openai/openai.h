@@ -100,6 +100,7 @@ class CompletionsReader : public FieldsReader {
  private:
   FieldRows api_fields() const final;
   FieldError read_stream_options(const GivenField& field);
+  FieldError read_structured_outputs(const GivenField& field);
   FieldError read_logprobs(const GivenField& field);
 
   const u32 items_max_;

@@ -141,14 +141,9 @@ class SimilarityReader final : public TeiJsonReader {
   FieldError read_inputs(const GivenField& field) {
     static constexpr FieldRow kParts[] = {{"inputs.source_sentence", into<&SimilarityReader::source_>},
                                           {"inputs.sentences", into<&SimilarityReader::sentences_>}};
-    JsonObject parts;
     clear();
     given_ = true;
-    if (field.value.get(parts)) return {field.name, "must be an object with source_sentence and sentences"};
-    for (const auto [name, value] : parts)
-      if (const FieldRow* row = find_part(kParts, name))
-        if (const FieldError error = row->read(*this, {row->name.data(), value, field.reason})) return error;
-    return {};
+    return read_parts(field, kParts);
   }
   FieldError check(const transport::CallInfo&, ReasonText& reason) override {
     if (!given_) return {"inputs", "must be given"};

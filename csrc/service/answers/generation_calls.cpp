@@ -1,24 +1,29 @@
 #include "service/answers/generation_calls.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace fastqps::service {
 
 // ---- from a request to its slot
 
-void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream) {
+void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream, std::unique_ptr<Choices> choices) {
   const GenerateOptions& options = view.generate;
   Slot& s = tables_.slots.slot(slot);
   write_sampling(view, r, s.sampling);
   s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs || options.top_logprobs ? kLogprobs : 0) |
-                (stream || options.stop.count ? kProgress : 0));
+                ((stream || options.stop.count) && !choices ? kProgress : 0));
+  if (choices) {  // its answer is that of a script
+    s.sampling.max_tokens = choices->tree.rows(), s.sampling.top_logprobs = choices->tree.targets_max();
+    s.flags |= kLogprobs;
+  }
   std::string_view stops[kStopStringsMax];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
   tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream, s.sampling.max_tokens,
-                                             s.sampling.top_logprobs);
+                                             s.sampling.top_logprobs, std::move(choices));
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
@@ -59,8 +64,39 @@ bool GenerationCalls::finish(u32 slot) {
   const Finish finish = s.finish;
   const bool sound = s.kind == Answer::kTokens && (finish == Finish::kStop || finish == Finish::kLength) &&
                      made > tables_.items.generations.find(slot)->taken() && made <= answer(slot).max_tokens();
+  if (sound && tables_.items.generations.find(slot)->choices()) return answer_choice(slot, made);
   if (sound) advance(slot, made, finish);
   return sound;
+}
+
+// Answers with the text that is chosen from what the dispatcher has found out. Returns false if that is not sound.
+bool GenerationCalls::answer_choice(u32 slot, u32 made) {
+  Generation& generation = *tables_.items.generations.find(slot);
+  const Choices& choices = *generation.choices();
+  const TokenAnswer found = answer(slot);
+  if (made != choices.tree.rows()) return false;
+  const TargetLogprobs logprobs{found.logprobs(0, made), found.top_logprobs(0, made)};
+  const std::vector<double> sums = choices.tree.sums(logprobs);
+  if (std::any_of(sums.begin(), sums.end(), [](double sum) { return std::isnan(sum); })) return false;
+  const Sampling& sampling = tables_.slots.slot(slot).sampling;
+  const u32 chosen = choose(sums, sampling.temperature, sampling.seed);
+  const std::vector<float> scores = shares(sums);
+  std::vector<ChoiceView> views;
+  for (u32 i = 0; i < sums.size(); i++) views.push_back({choices.texts[i], float(sums[i]), scores[i]});
+  const std::vector<u32> ids = choices.tree.tokens(chosen);
+  const std::vector<float> own = choices.tree.logprobs(chosen, logprobs);
+  std::vector<u32> offsets;
+  text_.clear();
+  generation.read(ids, Finish::kLength, text_, &offsets);
+  GenerationView view;
+  view.text = choices.texts[chosen];
+  view.token_ids = ids;
+  if (choices.logprobs) view.logprobs = own, view.text_offsets = offsets;
+  view.finish_reason = FinishReason::kStop;
+  view.choices = views;
+  tables_.items.answer(slot);
+  send_last(slot, view, true);
+  return true;
 }
 
 // Reads the first `made` tokens. Sends the new ones to a stream, and answers if the dispatcher or a stop string has

@@ -19,7 +19,7 @@ class GenerationCalls {
       : tables_(tables), reader_(reader), records_(records), answers_(answers) {}
 
   // Call only for a request that RequestChecker accepted, after the slot's flags for scatter are written.
-  void begin(const RequestView& view, u32 route, u32 slot, bool stream);
+  void begin(const RequestView& view, u32 route, u32 slot, bool stream, std::unique_ptr<Choices> choices);
   // Called when a generation has more tokens.
   void read_progress(u32 slot);
   // Sends a dispatcher's complete answer. Returns false if the bytes cannot be an answer.
@@ -29,6 +29,7 @@ class GenerationCalls {
   void write_sampling(const RequestView& view, u32 route, Sampling& sampling);
   void advance(u32 slot, u32 made, Finish finish);
   TokenAnswer answer(u32 slot);
+  bool answer_choice(u32 slot, u32 made);
   GenerationView read_tokens(u32 slot, u32 made, Finish finish);
   void send_chunk(u32 slot, const GenerationView& view);
   void send_last(u32 slot, const GenerationView& view, bool done);

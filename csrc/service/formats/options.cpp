@@ -96,13 +96,13 @@ const char* to_value(const OptionValue& value, IdList* out) {
   return nullptr;
 }
 
-const char* to_stops(const OptionValue& value, RequestView& view, OptionLists& lists) {
-  static_assert(kStopStringsMax == 16);
+const char* to_texts(const OptionValue& value, u32 most, std::span<std::string_view> room, OptionTexts& out) {
+  static_assert(kStopStringsMax == 16 && kChoicesMax == 64);
   const std::span<const OptionValue> elements = elements_of(value);
-  if (elements.size() > kStopStringsMax) return "has more than 16 strings";
+  if (elements.size() > most) return most == kStopStringsMax ? "has more than 16 strings" : "has more than 64 strings";
   for (size_t i = 0; i < elements.size(); i++)
-    if (to_text(elements[i], &lists.stops[i])) return "must be a string or an array of strings";
-  view.stops = std::span(lists.stops).first(view.generate.stop.count = u32(elements.size()));
+    if (to_text(elements[i], &room[i])) return "must be a string or an array of strings";
+  out = {u32(elements.size()), room.first(elements.size())};
   return nullptr;
 }
 
@@ -176,8 +176,10 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
       if (!found(row)) return false;
       view.has_generate = true;
       if (row.is(kOptional)) view.generate.set_given(row.number);
-      if constexpr (std::is_same_v<Value, TextCount>)
-        error.reason = to_stops(value, view, lists);
+      if constexpr (std::is_same_v<Value, OptionTexts>)
+        error.reason =
+            to_texts(value, u32(row.range.high), row.member == &GenerateOptions::stop ? lists.stops : lists.choices,
+                     view.generate.*row.member);
       else
         error.reason = set(row, value, view.generate);
       return true;

@@ -22,9 +22,9 @@ struct OptionValue {
 
 // What the lists among a request's options hold. The request's view refers to it.
 struct OptionLists {
-  static constexpr u32 kElementsMax = kStopStringsMax;  // of any list
-  std::array<OptionValue, kElementsMax + 1> elements;   // of the value that is read: one more than may be
-  std::array<std::string_view, kStopStringsMax> stops;
+  static constexpr u32 kElementsMax = kTextsMax;       // of any list
+  std::array<OptionValue, kElementsMax + 1> elements;  // of the value that is read: one more than may be
+  std::array<std::string_view, kTextsMax> stops, choices;
   char unknown[64];  // the name of an option that there is not, for the error
 };
 

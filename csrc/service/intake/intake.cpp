@@ -113,14 +113,28 @@ Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
   return refusal;
 }
 
-// The text is copied: dispatchers read it when they claim the request.
-Refusal Intake::hold_structure(const RequestView& view, u32 slot) {
-  const GenerateOptions& options = view.generate;
-  if (tables_.items.structures.hold(slot, Structure(options.structure), options.structure_text)) return {};
-  const u64 room = tables_.memory.segment.sizes().structure_bytes;
-  if (!room) return tables_.refusals.refuse_field("generate.structure", "this server cannot give texts a structure");
+// Puts the request's parts beside its slot: dispatchers read them when they claim it.
+Refusal Intake::attach(const RequestView& view, u32 slot) {
+  if (const GenerateOptions& options = view.generate; options.structure) {
+    if (tables_.memory.segment.sizes().caller_bytes)  // of an edge
+      return tables_.refusals.refuse_field("generate.structure", "this server cannot give texts a structure");
+    part_.assign(1, char(options.structure)).append(options.structure_text);
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
+  }
+  choices_.reset();
+  if (view.generate.choices.count) {
+    if (Refusal refusal = input_.read_choices(view, tables_.items[slot].route, choices_)) return refusal;
+    const std::vector<u32> words = script_words(choices_->tree.script());
+    part_.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(u32));
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kScript, part_)) return no_room("choices");
+  }
+  return {};
+}
+
+Refusal Intake::no_room(const char* parts) {
+  const u64 room = tables_.memory.segment.sizes().attachment_bytes;
   Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
-                                            "requests with other structures use the %llu KiB of this front door",
+                                            "requests with other %s use the %llu KiB of this front door", parts,
                                             (unsigned long long)room >> 10);
   refusal.retry_after_ms = 100;
   return refusal;

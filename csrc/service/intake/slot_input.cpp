@@ -142,6 +142,38 @@ Refusal SlotInput::settle_chat(std::vector<u32>& ids, u32 n_total, Item& item) {
   return check_ids("chat.messages", ids.data(), u32(ids.size()), route);
 }
 
+Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<Choices>& out) {
+  constexpr const char* kField = "generate.choices";
+  const RouteSetup& setup = tables_.routes.setup(r);
+  const Route& route = tables_.routes[r];
+  if (setup.external_tokenizer || !setup.tokenizer || !setup.tokenizer->encodes_fixed())
+    return tables_.refusals.refuse_field(kField, "the tokenizer of '%s' is not native here, so choices have no tokens",
+                                         tables_.routes.name(r));
+  std::string_view texts[kChoicesMax];
+  texts_of(view, &GenerateOptions::choices, texts);
+  const u32 n = view.generate.choices.count;
+  std::vector<std::vector<u32>> ids(n);
+  for (u32 i = 0; i < n; i++) {
+    ids[i].resize(route.max_output_tokens);
+    const text::Encoded encoded = setup.tokenizer->encode_fixed(texts[i], {}, ids[i].data(), route.max_output_tokens);
+    if (!encoded.n_total || encoded.n_total > encoded.n_tokens)
+      return tables_.refusals.refuse_field(kField, "text %u has %u tokens, must have 1 to %u", i, encoded.n_total,
+                                           route.max_output_tokens);
+    ids[i].resize(encoded.n_tokens);
+    if (Refusal refusal = check_ids(kField, ids[i].data(), encoded.n_tokens, route)) return refusal;
+    if (const auto same = std::find(ids.begin(), ids.begin() + i, ids[i]) - ids.begin(); same < i)
+      return tables_.refusals.refuse_field(kField, "texts %u and %u are the same tokens", u32(same), i);
+  }
+  ChoiceTree tree(ids);
+  const u64 room = tables_.memory.segment.sizes().longest_answer() / TokenAnswer::token_bytes(tree.targets_max());
+  if (const u64 most = std::min<u64>(route.max_output_tokens, room); tree.rows() > most)
+    return tables_.refusals.refuse_field(kField, "the texts differ in %u places, at most %llu", tree.rows(),
+                                         (unsigned long long)most);
+  out = std::make_unique<Choices>(
+      Choices{{texts, texts + n}, std::move(tree), view.generate.logprobs || view.generate.top_logprobs});
+  return {};
+}
+
 Refusal SlotInput::take_role(const RequestView& view, u32 r, Item& item) {
   const std::vector<InputRole>& roles = tables_.routes.setup(r).card.roles;
   if (roles.empty()) return {};

@@ -14,6 +14,8 @@ class SlotInput {
 
   // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
+  // The texts of `choices`, tokenized.
+  Refusal read_choices(const RequestView& view, u32 route, std::unique_ptr<Choices>& out);
   // Writes the ids that another thread has made of the item's text.
   Refusal check(TokenizeResult& result, Item& item);
   void write(TokenizeResult& result, Item& item);

@@ -6,7 +6,7 @@
 
 namespace fastqps::service {
 
-static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
+static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kTextBytesMax == text::StopStrings::kBytesMax);
 
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids) {
   const std::span<const u32> given = request.generate.stop_ids.all();
@@ -14,7 +14,7 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
   u32 n = u32(given.size());
   if (!detokenizer || !request.generate.stop.count) return n;
   std::string_view stops[kStopStringsMax];
-  stop_strings(request, stops);
+  texts_of(request, &GenerateOptions::stop, stops);
   for (u32 i = 0; i < request.generate.stop.count; i++) {
     const std::optional<u32> id = detokenizer->special_id(stops[i]);
     if (id && std::find(ids.begin(), ids.begin() + n, *id) == ids.begin() + n) ids[n++] = *id;
@@ -23,9 +23,10 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
 }
 
 void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
-                       u32 max_tokens, u32 top) {
+                       u32 max_tokens, u32 top, std::unique_ptr<Choices> choices) {
   detokenizer_ = detokenizer;
   max_tokens_ = max_tokens, top_ = top;
+  choices_ = std::move(choices);
   stream_ = stream;
   (void)stops_.assign(stops);  // check_request() has checked the limits
   begun = false;
@@ -39,7 +40,7 @@ void Generation::restart() {
   stopped_ = false;
 }
 
-void Generation::end() { stops_ = {}, piece_ = {}; }
+void Generation::end() { stops_ = {}, piece_ = {}, choices_ = {}; }
 
 void Generation::read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets) {
   if (!detokenizer_) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "contract/request_view.h"
+#include "core/choice_tree.h"
 #include "core/layout.h"
 #include "text/load/detokenizer.h"
 #include "text/stop_strings.h"
@@ -25,6 +27,13 @@ inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
   return options.max_tokens ? std::min(options.max_tokens, route.max_output_tokens) : route.max_output_tokens;
 }
 
+// The texts that a request lets the model choose from.
+struct Choices {
+  std::vector<std::string> texts;
+  ChoiceTree tree;
+  bool logprobs;  // those of the chosen text's tokens are wanted
+};
+
 // The state of one request's reader. The tokens stay in the slot. In the steady state nothing is allocated, and the
 // text held back is shorter than the longest stop string.
 class Generation {
@@ -32,7 +41,7 @@ class Generation {
   // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
   // max_tokens, top: of its answer in the slot.
   void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream, u32 max_tokens,
-             u32 top);
+             u32 top, std::unique_ptr<Choices> choices);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
@@ -45,10 +54,11 @@ class Generation {
 
   // What its slot has.
   TokenAnswer answer(std::span<u8> room) const { return {room, max_tokens_, top_}; }
-  u32 taken() const { return taken_; }       // tokens read
-  bool stopped() const { return stopped_; }  // by a stop string: later tokens are not read
-  bool stream() const { return stream_; }    // sent token by token
-  bool begun = false;                        // the client has a part of it
+  const Choices* choices() const { return choices_.get(); }  // null: any text is possible
+  u32 taken() const { return taken_; }                       // tokens read
+  bool stopped() const { return stopped_; }                  // by a stop string: later tokens are not read
+  bool stream() const { return stream_; }                    // sent token by token
+  bool begun = false;                                        // the client has a part of it
 
  private:
   bool pass_piece(std::string& text);
@@ -60,6 +70,7 @@ class Generation {
   u32 taken_ = 0, characters_ = 0;
   u32 max_tokens_ = 0, top_ = 0;
   bool stream_ = false, stopped_ = false;
+  std::unique_ptr<Choices> choices_;
 };
 
 // By slot; pooled.

@@ -10,7 +10,7 @@ Items::Items(const DoorMemory& memory, const Attachment& attachment, ModelRoutes
       generations(memory.segment.sizes().slots),
       spans(memory.segment.sizes().slots),
       large_answers(memory),
-      structures(memory.segment, memory.door),
+      attachments(memory.segment, memory.door),
       counts(memory.segment.sizes().routes()),
       shares(memory, tenants),
       memory_(memory),
@@ -27,7 +27,6 @@ Items::Items(const DoorMemory& memory, const Attachment& attachment, ModelRoutes
 Item& Items::begin(u32 slot, const RequestView& view, const Origin& from, u32 route, const ItemTime& time) {
   Slot& s = memory_.segment.slot(memory_.door, slot);
   s.deadline_ns = time.last_ns;
-  s.structure_bytes = 0;
   s.dimensions = view.output.dimensions ? view.output.dimensions : view.output.max_active_dims;
   s.top_labels = u16(std::min<u32>(view.output.top_labels, 0xffff));
   s.dtype = u8(view.output.dtype);
@@ -72,7 +71,7 @@ void Items::release(u32 slot) {
   generations.close(slot);
   spans.drop(slot);
   large_answers.release(slot);
-  structures.release(slot);
+  attachments.release(slot);
   if (!std::exchange(item.held, false)) return;  // it was never accepted, or is of an earlier incarnation of this door
   end_wait(slot);
   counts.remove(tenant_of_[slot], class_of(item.priority));

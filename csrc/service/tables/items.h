@@ -10,7 +10,7 @@
 #include "contract/types.h"
 #include "core/layout.h"
 #include "core/segment.h"
-#include "core/structures.h"
+#include "core/attachments.h"
 #include "service/tables/door.h"
 #include "service/tables/generation.h"
 #include "service/tables/groups.h"
@@ -229,7 +229,7 @@ class Items {
   Generations generations;
   TokenSpans spans;
   LargeAnswers large_answers;
-  Structures structures;
+  Attachments attachments;
   TenantCounts counts;
   TenantShares shares;
 

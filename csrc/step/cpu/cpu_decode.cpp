@@ -31,16 +31,32 @@ void rms_norm(const RmsNorm& job, u32 threads) {
   });
 }
 
+namespace {
+
+bool share_slots(const SlotAttention& job) {
+  for (u32 run = 1; run < job.n_runs; run++)
+    if (job.kv_slots[job.starts[run]] == job.kv_slots[job.starts[run - 1]]) return true;
+  return false;
+}
+
+}  // namespace
+
 void attend_slots(const SlotAttention& job, u32 threads) {
   constexpr u64 kRunsMin = 8;       // of a thread
   constexpr u64 kRowsOfOneRun = 5;  // rows of a prompt take about as long as one running sequence: they share its keys
   const u64 n_rows = u64(job.starts[job.n_runs] - job.starts[0]);
   const u64 last_row = job.last_rows_only ? u64(job.heads) * job.head_dim * bytes_of(job.number) : 0;
-  team_ranges(team_for(threads, job.n_runs + n_rows / kRowsOfOneRun, kRunsMin), job.n_runs, [&](u32 first, u32 end) {
-    SlotAttention part = job;
-    part.starts += first, part.out = (char*)job.out + first * last_row, part.n_runs = end - first;
-    chosen_kernels().attend_slots(part, scratch(scratch_floats(part)));
-  });
+  const auto compute = [&](bool keeps, bool attends) {
+    team_ranges(team_for(threads, job.n_runs + n_rows / kRowsOfOneRun, kRunsMin), job.n_runs, [&](u32 first, u32 end) {
+      SlotAttention part = job;
+      part.starts += first, part.out = (char*)job.out + first * last_row, part.n_runs = end - first;
+      part.keeps = keeps, part.attends = attends;
+      chosen_kernels().attend_slots(part, scratch(scratch_floats(part)));
+    });
+  };
+  if (!share_slots(job)) return compute(true, true);
+  compute(true, false);
+  compute(false, true);
 }
 
 void gate(const Gate& job, u32 threads) {
@@ -70,6 +86,7 @@ void sample(const Draw& job, u32 threads) {
     if (part.changed) part.changed += u64(first) * job.vocab;
     part.tokens += first, part.logprobs += first, part.finish += first, part.n_runs = end - first;
     if (part.top) part.top += u64(first) * kTopWords;
+    part.targets.words += u64(first) * kTargetWords;
     chosen_kernels().sample(part, scratch(scratch_floats(part)));
   });
 }

@@ -1,8 +1,8 @@
 // The parts of a decoder's step that torch has no fast kernel for, on the CPU: what cpu_ops.h is for encoders.
 //
 // A step's rows belong to runs: run i is rows starts[i] to starts[i + 1] - 1, consecutive positions of one cache slot;
-// it is sampled once, from its last row. Runs share no cache slot, so they are spread over threads as an encoder's
-// items are.
+// it is sampled once, from its last row. They are spread over threads as an encoder's items are. Runs that lie side by
+// side can share a cache slot, if each begins where the one before ends: rows of a script.
 #pragma once
 #include "step/cpu/cpu_ops.h"
 #include "step/decode/decode_layout.h"
@@ -58,6 +58,7 @@ struct SlotAttention {
   u32 window;           // a row sees only those at most so many positions before it, of the prefix too; 0: all
   bool last_rows_only;  // attend with the last row of each run alone; keys and values of all rows are written
   Number number;
+  bool keeps = true, attends = true;  // the two parts of it: where runs share slots, one of all runs before the other
 };
 void attend_slots(const SlotAttention& job, u32 threads);
 
@@ -101,6 +102,7 @@ struct Draw {
   const float* changed = nullptr;
   bool all_changed = false;
   i32* top = nullptr;  // null, or [n_runs, kTopWords] as DecodeLayout::out_top: only of runs that ask for it
+  Targets targets = {};
 };
 void sample(const Draw& job, u32 threads);
 

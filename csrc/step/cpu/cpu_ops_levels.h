@@ -4,7 +4,7 @@
 
 #include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
-#include "step/decode/philox.h"
+#include "core/philox.h"
 
 namespace fastqps::step {
 

@@ -305,7 +305,8 @@ inline void attend_runs(const SlotAttention& job, float* scratch) {
     run.slot = u64(job.kv_slots[run.token]), run.own = u64(job.positions[run.token]) - job.prefix_len;
     run.next_slot = u64(job.kv_slots[job.starts[r + 1 < job.n_runs ? r + 1 : r]]);
     run.size = job.head_dim, run.columns = round_up(job.head_dim, kColumns), run.group = job.heads / job.kv_heads;
-    keep_rows<T>(job, run, scratch);
+    if (job.keeps) keep_rows<T>(job, run, scratch);
+    if (!job.attends) continue;
     T* out = (T*)job.out + (job.last_rows_only ? r : run.token) * width;
     if (job.last_rows_only) {
       attend_single(job, run, run.n_rows - 1, out, scratch);

@@ -68,6 +68,12 @@ inline double fill_likelihoods(float* weights, const T* logits, u32 n, float top
   return all;
 }
 
+// The logarithm of the sum of all likelihoods at temperature 1.
+template <class T>
+inline double log_of_sum(float* weights, const T* logits, u32 n, float top) {
+  return __builtin_log(fill_likelihoods(weights, logits, n, top, 1.0f));
+}
+
 // The log probability of a logit. log_sum: logarithm of the likelihoods' sum.
 inline float log_probability(float logit, float top, double log_sum) {
   return float(double(logit) - double(top) - log_sum);
@@ -298,6 +304,30 @@ inline void write_likeliest(i32* out, const T* logits, u32 n, u32 asked, float t
   }
 }
 
+// The log-probabilities of a run's targets, the first of which stands for its token; of more than one in its row of
+// `top`, too.
+template <class T>
+inline void sample_targets(const Draw& job, u32 r, const T* logits, const i32* targets, float* scratch) {
+  const i32* params = job.params + u64(job.kv_slots[job.starts[r]]) * kAdmittedWords;
+  const Top top = top_logit(logits, job.vocab);
+  const double log_sum = log_of_sum(scratch, logits, job.vocab, top.logit);
+  const auto logprob = [&](i32 token) {
+    const float logit = load_one(logits + token);
+    return logit < __builtin_inff() ? log_probability(logit, top.logit, log_sum) : __builtin_nanf("");
+  };
+  const u32 n = u32(targets[0]), asked = u32(params[kParam<&Sampling::top_logprobs>]);
+  job.finish[r] = i32(Finish::kNot);
+  job.tokens[r] = targets[1];
+  job.logprobs[r] = logprob(targets[1]);
+  if (!job.top) return;
+  i32* out = job.top + u64(r) * kTopWords;
+  if (n == 1 && asked) return write_likeliest(out, logits, job.vocab, asked, top.logit, log_sum);
+  for (u32 i = 0; i < n; i++) {
+    out[i] = targets[1 + i];
+    out[kTopLogprobsMax + i] = __builtin_bit_cast(i32, logprob(targets[1 + i]));
+  }
+}
+
 // Draws for run `r` from its logits.
 template <class T>
 inline void sample_run(const Draw& job, u32 r, const T* logits, float* scratch) {
@@ -313,7 +343,7 @@ inline void sample_run(const Draw& job, u32 r, const T* logits, float* scratch) 
   const bool finite = load_one(logits + token) < __builtin_inff();  // false of NaN, too
   job.logprobs[r] = finite ? 0.0f : __builtin_nanf("");
   if (!finite || !(u32(params[kParamFlags]) & kParamLogprobs)) return;
-  const double log_sum = __builtin_log(fill_likelihoods(scratch, logits, job.vocab, top.logit, 1.0f));
+  const double log_sum = log_of_sum(scratch, logits, job.vocab, top.logit);
   job.logprobs[r] = log_probability(load_one(logits + token), top.logit, log_sum);
   const u32 asked = u32(params[kParam<&Sampling::top_logprobs>]);
   if (job.top && asked) write_likeliest(job.top + u64(r) * kTopWords, logits, job.vocab, asked, top.logit, log_sum);
@@ -324,7 +354,9 @@ inline void sample_runs(const Draw& job, float* scratch) {
   for (u32 r = 0; r < job.n_runs; r++) {
     const i32* params = job.params + u64(job.kv_slots[job.starts[r]]) * kAdmittedWords;
     const u64 at = u64(r) * job.vocab;
-    if (job.changed && (job.all_changed || has_logit_options(params) || is_masked(params)))
+    if (const i32* targets = job.targets.of(r))
+      sample_targets(job, r, (const T*)job.logits + at, targets, scratch);
+    else if (job.changed && (job.all_changed || has_logit_options(params) || is_masked(params)))
       sample_run(job, r, job.changed + at, scratch);
     else
       sample_run(job, r, (const T*)job.logits + at, scratch);

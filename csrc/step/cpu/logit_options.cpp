@@ -140,6 +140,7 @@ void change_logits(const LogitChanges& job, u32 threads) {
   constexpr u64 kLogitsMin = 8 << 10;  // of a thread
   const auto changes = [&](u32 run) {
     const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
+    if (job.targets.of(run)) return false;
     return job.rules.n_rules || has_logit_options(params) || is_masked(params);
   };
   const auto change = [&](u32 run) {

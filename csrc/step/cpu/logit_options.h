@@ -45,6 +45,7 @@ struct LogitChanges {
   const u32* masks = nullptr;  // [n_runs, mask_words]: bit i of a masked run's row allows token i
   i32* masks_state = nullptr;  // with masks: the MasksState of the step's header. kMasksAwaited is waited for
   u32 mask_words = 0;
+  Targets targets = {};  // runs that have any keep their logits
 };
 
 // The masks of a step are there.

@@ -88,7 +88,9 @@ struct DecodeBlocks {
     move_words(to + at.made, from + layout.made, n.items);
     move_words(to + at.admitted, from + layout.admitted, n.new_items * kAdmittedWords);
     const u32 out = from[kHeaderTop] ? at.out_top + n.items * kTopWords : at.out_finish + n.items;
-    return {at.admitted + n.new_items * kAdmittedWords, kStampWords + out};
+    if (!from[kHeaderTargets]) return {at.admitted + n.new_items * kAdmittedWords, kStampWords + out};
+    move_words(to + at.targets, from + layout.targets, n.items * kTargetWords);
+    return {at.targets + n.items * kTargetWords, kStampWords + out};
   }
   // Works in place. Sections move up, last one first, so that each overwrites only its own words or unused ones. down:
   // the words that were copied.

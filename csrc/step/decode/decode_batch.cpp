@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace fastqps {
 namespace {
@@ -34,41 +35,86 @@ void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 be
   params[kParamFlags] = i32(given);
 }
 
+// Rows of a script are consecutive positions, in which each sees those before it; where it goes back, the rows that are
+// replaced have to be done.
+u32 DecodeBatch::plan(u32 most) {
+  u32 runs = going();
+  for (u32 i = 0; scripts_ && i < going_.size() && runs < most; i++) {
+    Sequence& s = sequences_[going_[i]];
+    const std::vector<ScriptRow>& rows = s.script.rows;
+    u32 end = s.row + 1;
+    while (end < rows.size() && rows[end].offset == rows[end - 1].offset + 1) end++;
+    s.planned = std::min(s.row < rows.size() ? end - s.row : 1, 1 + most - runs);
+    runs += s.planned - 1;
+  }
+  return runs;
+}
+
 void DecodeBatch::begin(DecodeStep& step) {
-  const DecodeLayout& at = step.layout;
-  i32 *ids = step.staging + at.token_ids, *positions = step.staging + at.positions, *slots = step.staging + at.kv_slots;
-  i32 *starts = step.staging + at.starts, *made = step.staging + at.made;
-  step.n_admitted = 0;
-  step.top = false;
+  step.n_admitted = step.n_tokens = 0;
+  step.has_targets = step.top = false;
   step.masked.clear();
-  step.runs.resize(going_.size());
-  u32 n = 0;
+  step.runs.clear();
   for (u32 i = 0; i < going_.size();) {
     const u32 kv = going_[i];
     Sequence& s = sequences_[kv];
-    ids[n] = kCarryOver;
-    positions[n] = i32(s.position++);
-    slots[n] = i32(kv);
-    starts[n] = i32(n);
-    made[n] = i32(s.issued++);
-    if (s.masked) step.masked.push_back(n);
-    step.top |= s.top;
-    step.runs[n++] = {kv, s.generation};
-    s.issued == s.max_tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
+    for (u32 n = std::exchange(s.planned, 1); n > 0; n--) add_row(step, kv);
+    s.issued == s.tokens ? stop_going(kv) : void(i++);  // stop_going() puts the last one into its place
   }
-  step.n_tokens = n;
 }
 
-u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked) {
+// A decode row, or one of a script.
+void DecodeBatch::add_row(DecodeStep& step, u32 kv) {
+  Sequence& s = sequences_[kv];
+  const DecodeLayout& at = step.layout;
+  const u32 run = u32(step.runs.size()), row = step.n_tokens++;
+  i32* const staging = step.staging;
+  const bool scripted = s.row < s.script.rows.size();
+  if (scripted) s.position = s.start + s.script.rows[s.row].offset;
+  staging[at.token_ids + row] = scripted ? i32(s.script.rows[s.row].token) : kCarryOver;
+  staging[at.positions + row] = i32(s.position++);
+  staging[at.kv_slots + row] = i32(kv);
+  staging[at.starts + run] = i32(row);
+  staging[at.made + run] = i32(s.issued - std::min(s.issued, s.given));
+  if (scripts_) ask(step, run, s);
+  s.row += scripted;
+  s.issued++;
+  if (s.masked) step.masked.push_back(run);
+  step.top |= s.top;
+  step.runs.push_back({kv, s.generation});
+}
+
+// The targets of a sequence's next row. Nobody reads the words of a step without any.
+void DecodeBatch::ask(DecodeStep& step, u32 run, const Sequence& s) {
+  const bool scripted = s.row < s.script.rows.size();
+  const std::span<const u32> targets = scripted ? s.script.targets_of(s.script.rows[s.row]) : std::span<const u32>();
+  const auto words = [&step](u32 r) { return step.staging + step.layout.targets + u64(r) * kTargetWords; };
+  if (!targets.empty() && !std::exchange(step.has_targets, true))
+    for (u32 before = 0; before < run; before++) *words(before) = 0;
+  if (!step.has_targets) return;
+  *words(run) = i32(targets.size());
+  std::copy(targets.begin(), targets.end(), words(run) + 1);
+}
+
+u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked,
+                       Script script) {
   if (free_.empty() || !step.runs_left() || n > step.rows_left()) return kNobody;
   const u32 kv = free_.back();
   free_.pop_back();
   Sequence& s = sequences_[kv];
   s.position = prefix_len_ + n;
   s.issued = 1, s.made = 0;
-  s.max_tokens = sampling.max_tokens;
+  s.start = prefix_len_ + n - 1;
+  s.script = std::move(script);
+  for (ScriptRow& row : s.script.rows)
+    if (!row.offset) row.token = ids[n - 1];
+  const std::vector<ScriptRow>& rows = s.script.rows;
+  s.given = u32(std::count_if(rows.begin(), rows.end(), [](const ScriptRow& each) { return each.n > 0; }));
+  s.tokens = s.given && s.given == rows.size() ? s.given : s.given + sampling.max_tokens;
+  s.row = 0;
   s.masked = masked, s.top = sampling.top_logprobs > 0;
-  if (s.max_tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
+  scripts_ += s.given > 0;
+  if (s.tokens > 1) s.at = u32(going_.size()), going_.push_back(kv);
 
   const DecodeLayout& at = step.layout;
   const u32 run = u32(step.runs.size()), row = step.n_tokens;
@@ -78,13 +124,15 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   for (u32 i = 0; i < n; i++) slots[i] = i32(kv);
   step.staging[at.starts + run] = i32(row);
   step.staging[at.made + run] = 0;
+  if (scripts_) ask(step, run, s);
+  s.row = 1;
   step.runs.push_back({kv, s.generation});
   if (masked) step.masked.push_back(run);
   step.top |= s.top;
   step.n_tokens += n;
 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
-  fill_params(params, kv, sampling, flags, prefix_len_ + n, masked);
+  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n, masked);
   return kv;
 }
 
@@ -97,6 +145,7 @@ void DecodeBatch::seal(DecodeStep& step) {
   step.staging[kHeaderS] = i32(step.layout.max_runs);
   step.staging[kHeaderMasks] = step.masked.empty() ? kNoMasks : kMasksAwaited;
   step.staging[kHeaderTop] = step.top;
+  step.staging[kHeaderTargets] = step.has_targets;
 }
 
 void DecodeBatch::stop_going(u32 kv) {
@@ -111,7 +160,12 @@ void DecodeBatch::stop_going(u32 kv) {
 
 void DecodeBatch::release(u32 kv) {
   stop_going(kv);
-  sequences_[kv].generation++;
+  Sequence& s = sequences_[kv];
+  s.generation++;
+  s.planned = 1;
+  scripts_ -= s.given > 0;
+  s.given = 0;
+  s.script = {};
   free_.push_back(kv);
 }
 

@@ -24,7 +24,8 @@ struct DecodeStep {
   std::vector<Run> runs;
   std::vector<u32> masked;  // the runs whose tokens a mask allows
   u32 n_tokens = 0, n_admitted = 0;
-  bool top = false;  // some runs want their likeliest tokens
+  bool top = false;          // some runs want their likeliest tokens
+  bool has_targets = false;  // some runs have targets
 
   DecodeStep(i32* in, const i32* out, u32 max_tokens, u32 max_runs)
       : staging(in), output(out), layout(max_tokens, max_runs) {
@@ -62,13 +63,18 @@ class DecodeBatch {
   // Tokens of a sequence that the device has returned.
   u32 made(u32 kv) const { return sequences_[kv].made; }
 
-  // Begins a step with one decode row for each unfinished sequence. The step has room for all of them.
+  // Decides how many rows of each script the next step has: one at least, and more while there are not more than `most`
+  // runs in all. Returns their number. Not called, each has one.
+  u32 plan(u32 most);
+  // Begins a step with one decode row for each unfinished sequence, and the planned ones of scripts. It has room for
+  // all of them.
   void begin(DecodeStep& step);
 
   // Adds a prompt of n >= 1 ids as a new sequence. Returns its cache slot, which identifies the sequence until retire()
   // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
-  // for its rows.
-  u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false);
+  // for its rows. script: what the sequence computes before it chooses tokens.
+  u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false,
+            Script script = {});
 
   // Completes the step, which can then be launched unless it has no runs.
   void seal(DecodeStep& step);
@@ -85,13 +91,20 @@ class DecodeBatch {
   struct Sequence {
     u32 generation = 0;  // grows with every end of a sequence in this cache slot
     u32 position = 0;    // of its next row
+    u32 start = 0;       // position of its prompt's last row
     u32 issued = 0;      // tokens for which steps are prepared
     u32 made = 0;        // tokens that the device has returned
-    u32 max_tokens = 0;
-    u32 at = kNobody;  // its place in going_
+    u32 tokens = 0;      // that it makes in all, those of its script included
+    u32 given = 0;       // of its script
+    u32 row = 0;         // its script's next one
+    u32 planned = 1;     // rows of its script in the next step
+    u32 at = kNobody;    // its place in going_
     bool masked = false, top = false;
+    Script script;
   };
 
+  void add_row(DecodeStep& step, u32 kv);
+  void ask(DecodeStep& step, u32 run, const Sequence& sequence);
   void stop_going(u32 kv);
   void release(u32 kv);
 
@@ -99,6 +112,7 @@ class DecodeBatch {
   std::vector<Sequence> sequences_;  // by cache slot
   std::vector<u32> free_;
   std::vector<u32> going_;  // cache slots, in no order
+  u32 scripts_ = 0;         // sequences that have one
 };
 
 template <class OnToken>
@@ -114,7 +128,7 @@ void DecodeBatch::retire(const DecodeStep& step, OnToken token) {
     Token made{{u32(out[at.out_tokens + i]), std::bit_cast<float>(out[at.out_logprobs + i]),
                 reinterpret_cast<const u32*>(top), reinterpret_cast<const float*>(top + kTopLogprobsMax)},
                Finish(out[at.out_finish + i])};
-    if (s.made == s.max_tokens && made.finish == Finish::kNot) made.finish = Finish::kLength;  // no row follows
+    if (s.made == s.tokens && made.finish == Finish::kNot) made.finish = Finish::kLength;  // no row follows
     if (made.finish != Finish::kNot) release(kv);
     token(kv, before, made);
   }

@@ -2,13 +2,15 @@
 // back. fastqps/runners/decode_buffers.py holds both blocks and reads the same offsets.
 //
 // A *run* is the rows that one sequence has in a step: all of its prompt, or one decode row. Each run is sampled once,
-// from its last row. T and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on
-// nothing else. The host writes a step into a block of the lane's shape. A captured graph reads a block of its own
-// shape, which one copy fills (cuda_step.h).
+// from its last row. Rows of a script are runs of their own, one behind the other, of which a step can hold several. T
+// and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on nothing else. The host
+// writes a step into a block of the lane's shape. A captured graph reads a block of its own shape, which one copy fills
+// (cuda_step.h).
 #pragma once
 #include <bit>
 
 #include "core/layout.h"
+#include "core/script.h"
 
 namespace fastqps {
 
@@ -22,9 +24,14 @@ enum HeaderWord : u32 {
   kHeaderAdmitted = 2,
   kHeaderT = 3,
   kHeaderS = 4,
-  kHeaderMasks = 5,  // MasksState
-  kHeaderTop = 6     // not 0: some of its runs want their likeliest tokens
+  kHeaderMasks = 5,   // MasksState
+  kHeaderTop = 6,     // not 0: some of its runs want their likeliest tokens
+  kHeaderTargets = 7  // not 0: some of its runs have targets
 };
+
+// Of a run whose sequence follows a script (core/script.h): the number of its targets, and their ids. Without targets
+// its token is chosen.
+inline constexpr u32 kTargetWords = 1 + kTargetsMax;
 // The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
 // then does it wait for them.
 enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
@@ -71,6 +78,19 @@ inline constexpr u32 kParam = [] {
 // A power of two: a kernel copies all of them at once.
 inline constexpr u32 kAdmittedWords = std::bit_ceil(each_param([](const auto&, u32) {}));
 
+// The targets of a step's runs.
+struct Targets {
+  const i32* there = nullptr;  // the header's word that says whether there are any; null: there are none
+  const i32* words = nullptr;  // [runs][kTargetWords]
+
+  // The number of the run's targets and their ids; null: it has none.
+  const i32* of(u32 run) const {
+    if (!there || !*there) return nullptr;
+    const i32* found = words + u64(run) * kTargetWords;
+    return *found ? found : nullptr;
+  }
+};
+
 struct DecodeLayout {
   u32 max_tokens, max_runs;  // T and S
   u32 token_ids;             // [T] or kCarryOver
@@ -78,7 +98,8 @@ struct DecodeLayout {
   u32 kv_slots;              // [T] cache slot of each row
   u32 starts;                // [S + 1] run i owns rows starts[i] … starts[i + 1] - 1
   u32 made;                  // [S] earlier tokens of the run's answer
-  u32 admitted;              // [S][kAdmittedWords]; last: a copy needs no more of it than there is
+  u32 admitted;              // [S][kAdmittedWords]
+  u32 targets;               // [S][kTargetWords], if the header says so; last: a copy needs no more than there is
   u32 words;
 
   u32 out_tokens, out_logprobs, out_finish;  // [S] each, in the output block
@@ -100,6 +121,7 @@ struct DecodeLayout {
     starts = section(s + 1);
     made = section(s);
     admitted = section(s * kAdmittedWords);
+    targets = section(s * kTargetWords);
     words = at;
     at = 0;
     out_tokens = section(s);

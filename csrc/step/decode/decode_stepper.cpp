@@ -65,8 +65,11 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  const u32 rows = limits_.tokens - batch.going(), most = lane < lanes_.open() ? items_now() : 0;
-  BatchLimits room{.items = most - std::min(most, batch.running() + u32(waiting_.size())),
+  // Scripts get half of the runs that are left: a sequence that joins needs one, too.
+  const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
+  const u32 rows = limits_.tokens - runs, most = lane < lanes_.open() ? items_now() : 0;
+  BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
+                                     step.rows.layout.max_runs - runs),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -152,8 +155,14 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
   const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
   const u32* ids = segment_.ids(claimer_.slot(claim));
   if (*std::max_element(ids, ids + n) >= route_->vocab_size) return false;  // it would end the device's process
+  const std::string_view bytes = segment_.attached(claim.door, slot, AttachmentKind::kScript);
+  std::optional<Script> script(std::in_place);
+  if (!bytes.empty())
+    script = read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
+                         route_->max_output_tokens);
+  if (!script) return false;
   const Sampling sampling = checked(slot.sampling, *route_);
-  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, sampling, slot.flags, ticket != 0);
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, sampling, slot.flags, ticket != 0, std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
@@ -165,7 +174,7 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket)
 // Of the claimed requests, those with a structure wait for it.
 void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
-    if (segment_.structure(claim.door, claimer_.slot(claim)).empty()) return false;
+    if (segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure).empty()) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
@@ -189,7 +198,8 @@ std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   for (Waiting& each : waiting_) {
     if (each.stage != Waiting::Stage::kClaimed) continue;
     each.stage = Waiting::Stage::kCompiles;
-    out.push_back({each.ticket, segment_.structure(each.claim.door, claimer_.slot(each.claim))});
+    out.push_back(
+        {each.ticket, segment_.attached(each.claim.door, claimer_.slot(each.claim), AttachmentKind::kStructure)});
   }
   return out;
 }

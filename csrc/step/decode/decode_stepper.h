@@ -104,7 +104,7 @@ class DecodeStepper final : public Stepper {
   // call.
   struct Structured {
     u32 ticket;                  // of the request, as long as this process lives
-    std::string_view structure;  // Segment::structure()
+    std::string_view structure;  // a byte of its kind, and its text
   };
   std::vector<Structured> take_structured();
   // The structure of a request is compiled: it joins the next step, unless there is a refusal: then it is answered.

@@ -75,7 +75,7 @@ void check_item(std::string_view message) {
   CHECK(view.generate.stop.count <= kStopStringsMax && view.generate.stop_ids.count <= IdList::kMax);
   CHECK(view.generate.suppress_ids.count <= IdList::kMax);
   std::string_view stops[kStopStringsMax];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   for (u32 i = 0; i < view.generate.stop.count; i++) CHECK(within(stops[i], message));
 }
 

@@ -225,7 +225,7 @@ TEST(options_of_completions) {
   CHECK_EQ(view.generate.seed, 7u);
   CHECK_EQ(view.generate.stop.count, 2u);
   std::string_view stops[kStopStringsMax];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
   CHECK(head_of<CompletionsHead>(reader.context()).usage == CompletionsHead::Usage::kAtEnd);
@@ -282,7 +282,8 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","stop":["","","","","","","","","","","","","","","","",""]})",
        "stop: has more than 16 strings"},
       {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
-      {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
+      {R"({"prompt":"a","stream_options":{"x":1}})",
+       "stream_options: 'x' is none of include_usage, continuous_usage_stats, include_obfuscation"},
       {R"({"prompt":"a","stream_options":{"continuous_usage_stats":1}})",
        "stream_options.continuous_usage_stats: must be a bool"},
       {R"({"prompt":"a","logprobs":21})", "logprobs: 21, at most 20"},

@@ -140,7 +140,7 @@ TEST(similarity_reads_one_source_and_sentences) {
   CHECK(item_of(reader, 1).truncation.asked == true && item_of(reader, 1).output.normalize == false);
   const Wrong cases[] = {
       {"{}", "inputs: must be given"},
-      {R"({"inputs":"a"})", "inputs: must be an object with source_sentence and sentences"},
+      {R"({"inputs":"a"})", "inputs: must be an object"},
       {R"({"inputs":{"sentences":["a"]}})", "inputs.source_sentence: must be given"},
       {R"({"inputs":{"source_sentence":"a"}})", "inputs.sentences: must be given"},
       {R"({"inputs":{"source_sentence":1,"sentences":["a"]}})", "inputs.source_sentence: must be a string"},

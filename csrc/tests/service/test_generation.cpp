@@ -280,7 +280,7 @@ TEST(stop_strings_that_are_special_tokens) {
   const auto detokenizer = test_detokenizer();
   RequestView view;
   const std::string_view stops[] = {"</s>", "no token", "<|end|>", "</s>"};
-  view.stops = stops, view.generate.stop.count = 4;
+  view.generate.stop = {4, stops};
   view.generate.stop_ids = {2, {7, kEos}};
   StopIds ids;
   CHECK_EQ(stop_ids(view, nullptr, ids), 2u);

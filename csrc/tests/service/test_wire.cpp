@@ -71,7 +71,7 @@ TEST(every_field_is_read) {
   CHECK(g.has(10) && g.repetition_penalty == 1.0f && g.has(11));
   CHECK(g.no_repeat_ngram_size == 3 && g.has(kMinTokensField) && g.min_tokens == 0 && g.suppress_ids.count == 2);
   std::string_view stops[2];
-  stop_strings(view, stops);
+  texts_of(view, &GenerateOptions::stop, stops);
   CHECK(stops[0] == "." && stops[1] == "ab" && g.stop_ids.ids[0] == 7 && g.suppress_ids.ids[0] == 5 &&
         g.suppress_ids.ids[1] == 6);
   ReasonText reason;

@@ -102,7 +102,7 @@ struct World : OwnSegment {
                     .slots = slots,
                     .max_tokens = max_input + 6,
                     .answer_bytes = TokenAnswer::bytes(max_output, 0),
-                    .structure_bytes = 1024}) {
+                    .attachment_bytes = 1024}) {
     host.segment = segment;
     Route& route = segment.route(0);
     route.task = Task::kGenerate;
@@ -122,7 +122,7 @@ struct World : OwnSegment {
     s.n_tokens.store(u32(prompt.size()), kRelaxed);
     s.deadline_ns = deadline_ns;
     s.flags = flags;
-    s.structure_begin = 0, s.structure_bytes = structure_bytes;
+    s.attached[u32(AttachmentKind::kStructure)] = {0, structure_bytes};
     s.sampling = {1, 0, 1, 0, max_tokens, 0, {}};
     CHECK(slab->put(u32(i), 0, kind, 0, now_ns()));
     slab->publish();

@@ -28,12 +28,15 @@ inline std::vector<u32> expected_tokens(const std::vector<u32>& prompt, u32 max_
   return out;
 }
 
+// The log-probability of a token that is given, behind what has this state.
+inline float given_logprob(u64 state, u32 token) { return -float(feed(state, token) % 1024) / 64; }
+
 class ModelDevice {
  public:
   ModelDevice(u32 slots, u32 prefix_len) : slots_(slots), prefix_len_(prefix_len) {}
 
-  // Computes the step in `in`, and fills `out`.
-  void run(const DecodeLayout& at, const i32* in, i32* out) {
+  // Computes the step in `in`, and fills `out`. found [runs, kTargetsMax]: of the targets, only with scripts.
+  void run(const DecodeLayout& at, const i32* in, i32* out, float* found = nullptr) {
     const u32 n_admitted = u32(in[kHeaderAdmitted]), n_runs = u32(in[kHeaderRuns]);
     for (u32 i = 0; i < n_admitted; i++) {
       const i32* param = in + at.admitted + i * kAdmittedWords;
@@ -50,12 +53,21 @@ class ModelDevice {
         CHECK_EQ(in[at.kv_slots + row], in[at.kv_slots + first]);
         const u32 position = u32(in[at.positions + row]) - prefix_len_;
         const i32 given = in[at.token_ids + row];
-        if (position == 0) s.state = 0, s.seen = 0;
-        CHECK_EQ(position, s.seen);
-        s.state = feed(s.state, given == kCarryOver ? s.last : u32(given));
-        s.seen++;
+        CHECK(position <= s.states.size());  // a script can go back
+        CHECK(given != kCarryOver || position == s.states.size());
+        s.states.resize(position);
+        s.states.push_back(feed(position ? s.states.back() : 0, given == kCarryOver ? s.last : u32(given)));
       }
-      const u32 made = u32(in[at.made + run]) + 1, token = next_token(s.state);
+      const i32* wanted = in + at.targets + run * kTargetWords;
+      if (in[kHeaderTargets] && wanted[0]) {
+        for (i32 i = 0; i < wanted[0]; i++)
+          found[run * kTargetsMax + u32(i)] = given_logprob(s.states.back(), u32(wanted[1 + i]));
+        out[at.out_tokens + run] = wanted[1];
+        out[at.out_logprobs + run] = std::bit_cast<i32>(found[run * kTargetsMax]);
+        out[at.out_finish + run] = 0;
+        continue;
+      }
+      const u32 made = u32(in[at.made + run]) + 1, token = next_token(s.states.back());
       bool stop = token == kModelEos && !(s.params[kParamFlags] & kParamIgnoreEos);
       for (u32 i = 0; i < IdList::kMax; i++) stop |= s.params[kParam<&Sampling::stop_ids> + i] == i32(token);
       s.last = token;
@@ -68,8 +80,8 @@ class ModelDevice {
  private:
   struct Slot {
     i32 params[kAdmittedWords] = {};
-    u64 state = 0;
-    u32 seen = 0, last = 0;
+    u32 last = 0;
+    std::vector<u64> states;  // behind each of its tokens
   };
   std::vector<Slot> slots_;
   u32 prefix_len_;

@@ -226,6 +226,32 @@ TEST(rows_do_not_depend_on_their_company) {
   CHECK(together.halves == alone.halves);
 }
 
+TEST(runs_of_one_slot_see_those_before_them) {
+  // Rows of a script in one step, on several threads, and one step after the other: the same bits.
+  constexpr u32 kSize = 32, kWidth = 3 * kSize, kLen = 64, kSlots = 3, kRows = 40;
+  Array qkv(Number::kBfloat16, kRows * kWidth, 6);
+  Ints starts, positions, kv_slots;
+  for (u32 i = 0; i < kRows; i++) {
+    starts.push_back(i32(i)), kv_slots.push_back(i < 30 ? 1 : i < 35 ? 0 : 2);
+    positions.push_back(i32(i < 30 ? 4 + i : i < 35 ? i : i + 10));
+  }
+  starts.push_back(kRows);
+  const auto compute = [&](u32 together, u32 threads) {
+    Array cache(Number::kBfloat16, size_t(2) * kSlots * kLen * kSize, 5), out(Number::kBfloat16, kRows * kSize, 0);
+    for (u32 i = 0; i < kRows; i += together) {
+      SlotAttention job{};
+      job.qkv = qkv.data(), job.cache = cache.data(), job.starts = starts.data() + i;
+      job.positions = positions.data(), job.kv_slots = kv_slots.data(), job.out = out.data();
+      job.scale = 0.2f, job.n_runs = together, job.heads = job.kv_heads = 1;
+      job.head_dim = kSize, job.n_slots = kSlots, job.max_len = kLen, job.number = Number::kBfloat16;
+      attend_slots(job, threads);
+    }
+    return out.halves;
+  };
+  const auto alone = compute(1, 1);
+  for (u32 threads : {1u, 2u, 4u}) CHECK(compute(kRows, threads) == alone);
+}
+
 // ---- rows
 
 TEST(rms_norms) {

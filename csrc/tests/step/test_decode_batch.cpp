@@ -1,10 +1,13 @@
 // Continuous batching without shared memory: what a step holds, and that everybody gets the tokens that are theirs.
 #include <array>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 
+#include "core/choice_tree.h"
 #include "step/decode/decode_batch.h"
 #include "tests/step/model_device.h"
 
@@ -15,11 +18,14 @@ namespace {
 
 struct Memory {
   std::vector<i32> in, out;
+  std::vector<float> found;
   DecodeStep step;
   Memory(u32 tokens, u32 runs)
       : in(DecodeLayout(tokens, runs).words),
         out(DecodeLayout(tokens, runs).out_words),
+        found(runs * kTargetsMax),
         step(in.data(), out.data(), tokens, runs) {}
+  void run(ModelDevice& device) { device.run(step.layout, in.data(), out.data(), found.data()); }
   std::vector<i32> words(u32 at, u32 n) const { return {in.begin() + at, in.begin() + at + n}; }
 };
 using List = std::vector<i32>;
@@ -37,7 +43,8 @@ TEST(sections_lie_on_lines_and_apart) {
                               {at.kv_slots, t},
                               {at.starts, s + 1},
                               {at.made, s},
-                              {at.admitted, s * kAdmittedWords}};
+                              {at.admitted, s * kAdmittedWords},
+                              {at.targets, s * kTargetWords}};
       u32 end = 0;
       for (auto [begin, words] : edges) {
         CHECK_EQ(begin % 16, 0u);
@@ -254,5 +261,153 @@ TEST(everybody_gets_the_tokens_that_are_theirs) {
     }
     CHECK_EQ(batch.running(), 0u);
     CHECK(done > 3000 && dropped > 100);
+  }
+}
+
+namespace {
+
+std::vector<u32> random_ids(std::mt19937& random, u32 n, u32 vocab) {
+  std::vector<u32> ids(n);
+  for (u32& id : ids) id = u32(random() % vocab);
+  return ids;
+}
+u64 state_of(const std::vector<u32>& ids) {
+  u64 state = 0;
+  for (const u32 id : ids) state = feed(state, id);
+  return state;
+}
+
+}  // namespace
+
+// Random choices that often begin alike, scored among sequences that generate, one step at a time and ahead.
+TEST(choices_are_scored_as_each_would_be_alone) {
+  std::mt19937 random(3);
+  for (u32 round = 0; round < 200; round++) {
+    const u32 slots = 4, most = 1 + u32(random() % 12);
+    DecodeBatch batch(slots, round % 3);
+    ModelDevice device(slots, round % 3);
+    Memory a(64, 16), b(64, 16);
+    std::set<std::vector<u32>> all;
+    for (u32 n = 1 + u32(random() % 40); n > 0; n--)
+      all.insert(random_ids(random, 1 + u32(random() % 5), 3 + round % 30));
+    const std::vector<std::vector<u32>> choices(all.begin(), all.end());
+    const ChoiceTree tree(choices);
+    const std::vector<u32> prompt = random_ids(random, 1 + u32(random() % 9), 50), other = random_ids(random, 3, 50);
+    const Script script = tree.script();
+    CHECK_EQ(script.rows.size(), tree.rows());
+    std::vector<float> firsts, found;
+    std::vector<u32> others;
+    const auto retire = [&](Memory& m) {
+      m.run(device);
+      u32 run = 0;
+      batch.retire(m.step, [&](u32 kv, u32 made, Token token) {
+        while (m.step.runs[run].kv != kv) run++;
+        if (kv) return others.push_back(token.id);
+        CHECK_EQ(made, firsts.size());
+        firsts.push_back(token.logprob);
+        const float* row = m.found.data() + run++ * kTargetsMax;
+        found.insert(found.end(), row, row + tree.targets_max());
+        CHECK_EQ(token.finish == Finish::kLength, made + 1 == tree.rows());
+      });
+    };
+    batch.begin(a.step);
+    CHECK_EQ(batch.admit(a.step, prompt.data(), u32(prompt.size()), greedy(99), 0, false, script), 0u);
+    CHECK_EQ(batch.admit(a.step, other.data(), 3, greedy(9), kIgnoreEos), 1u);
+    batch.seal(a.step);
+    for (Memory *now = &a, *next = &b; !now->step.runs.empty(); std::swap(now, next)) {
+      const u32 going = batch.going(), runs = batch.plan(most);
+      batch.begin(next->step);
+      CHECK(next->step.runs.size() == runs && runs <= std::max(most, going));
+      batch.seal(next->step);
+      retire(*now);
+    }
+    const TargetLogprobs logprobs{firsts, found};
+    const std::vector<double> sums = tree.sums(logprobs);
+    for (u32 i = 0; i < choices.size(); i++) {
+      double want = 0;
+      u64 state = state_of(prompt);
+      std::vector<float> each;
+      for (const u32 id : choices[i]) {
+        each.push_back(given_logprob(state, id));
+        want += double(each.back());
+        state = feed(state, id);
+      }
+      CHECK_EQ(sums[i], want);
+      CHECK(tree.tokens(i) == choices[i] && tree.logprobs(i, logprobs) == each);
+    }
+    CHECK(others == expected_tokens(other, 9, true));
+  }
+}
+
+// A prompt's own tokens are asked for, and then the text goes on as without it.
+TEST(a_prompt_is_scored_and_the_answer_is_as_ever) {
+  std::mt19937 random(4);
+  for (u32 n = 1; n < 30; n++) {
+    DecodeBatch batch(2, 1);
+    ModelDevice device(2, 1);
+    Memory m(64, 8);
+    const std::vector<u32> prompt = random_ids(random, n, 50);
+    std::vector<float> logprobs;
+    std::vector<u32> answer, made;
+    batch.begin(m.step);
+    CHECK_EQ(batch.admit(m.step, prompt.data(), 1, greedy(6), kIgnoreEos, false, script_of_prompt(prompt)), 0u);
+    for (u32 step = 0; batch.running(); step++) {
+      if (step) batch.plan(n % 8), batch.begin(m.step);
+      batch.seal(m.step);
+      m.run(device);
+      for (u32 run = 0; run < m.step.runs.size(); run++)
+        if (!m.step.has_targets || !m.in[m.step.layout.targets + run * kTargetWords])
+          made.push_back(u32(m.in[m.step.layout.made + run]));
+      batch.retire(m.step, [&](u32, u32 before, Token token) {
+        before + 1 < n ? logprobs.push_back(token.logprob) : answer.push_back(token.id);
+      });
+    }
+    CHECK_EQ(logprobs.size(), n - 1);
+    for (u32 i = 1; i < n; i++) {
+      const std::vector<u32> before(prompt.begin(), prompt.begin() + i);
+      CHECK_EQ(logprobs[i - 1], given_logprob(state_of(before), prompt[i]));
+    }
+    CHECK(answer == expected_tokens(prompt, 6, true));
+    CHECK(made == (std::vector<u32>{0, 1, 2, 3, 4, 5}));  // the random numbers are those of the answer alone
+  }
+}
+
+TEST(what_is_no_script_is_not_read) {
+  const Script script{{{5, 2, 0, 2}, {6, 3, 1, 1}}, {7, 8}};
+  const std::vector<u32> words = script_words(script);
+  const auto sound = [](std::vector<u32> some) { return bool(read_script(some, 10, 4)); };
+  CHECK(sound(words));
+  CHECK(script_words(*read_script(words, 10, 4)) == words);
+  for (const auto& [at, value] : {std::pair{0u, 0u},
+                                  {0u, 3u},
+                                  {0u, ~0u},
+                                  {1u, 10u},
+                                  {2u, 4u},
+                                  {3u, 1u},
+                                  {4u, 3u},
+                                  {4u, ~0u},
+                                  {7u, 2u},
+                                  {9u, 10u}}) {
+    std::vector<u32> wrong = words;
+    wrong[at] = value;
+    CHECK(!sound(wrong));
+  }
+  CHECK(!sound({}) && !sound({words.begin(), words.begin() + 5}));
+}
+
+TEST(choices_are_drawn_by_their_probabilities) {
+  const double logprobs[] = {-3, -1, -1, -700, -2};
+  CHECK_EQ(choose(logprobs, 0, 5), 1u);
+  const std::vector<float> of = shares(logprobs);
+  double sum = 0;
+  for (const double each : logprobs) sum += std::exp(each);
+  for (u32 i = 0; i < 5; i++) CHECK(std::abs(double(of[i]) - std::exp(logprobs[i]) / sum) < 1e-6);
+  for (const float temperature : {1.0f, 0.5f, 2.0f}) {
+    std::array<u32, 5> drawn{};
+    for (u64 seed = 0; seed < 20000; seed++) drawn[choose(logprobs, temperature, seed)]++;
+    double all = 0;
+    for (const double each : logprobs) all += std::exp(each / double(temperature));
+    for (u32 i = 0; i < 5; i++)
+      CHECK(std::abs(drawn[i] / 20000.0 - std::exp(logprobs[i] / double(temperature)) / all) < 0.015);
   }
 }

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
+from fastqps._core import ADMITTED_WORDS, HEADER_TARGETS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
 from fastqps.architectures.llama import Llama
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes
@@ -16,8 +16,8 @@ from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.memory import check_cache, kv_bytes
 from fastqps.devices.cuda.steps import GraphSteps
-from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.runners.decode_buffers import DecodeBuffers, top_rows
+from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets
+from fastqps.runners.decode_buffers import DecodeBuffers, target_rows, top_rows
 from fastqps.runners.first_steps import Run, first_rows
 
 
@@ -82,6 +82,7 @@ class DecoderLane(GraphLane):
             logprobs=output[at.out_logprobs :][:runs].view(torch.float32),
             finish=output[at.out_finish :][:runs],
             top=top_rows(output, at),
+            targets=Targets(target_rows(staging, at), staging[HEADER_TARGETS:][:1]),
             admitted=staging[at.admitted :][: runs * ADMITTED_WORDS].view(runs, ADMITTED_WORDS),
             counts=staging[:HEADER_WORDS],
             stamps=self.stamps,

@@ -198,6 +198,7 @@ _MODEL = js.fields(
     max_model_len=js.COUNT,
 )
 
+ROOTS = ("", "/openai")  # the second: as KServe's runtimes have the same routes
 OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", "/v1/embeddings"): js.operation(
         "Embed texts", _EMBEDDED, ERROR, request=_EMBEDDINGS, example={"input": ["a text", "another"]}
@@ -226,4 +227,5 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ),
     ("GET", "/v1/models/{model}"): js.operation("A served model", _MODEL, ERROR, refusals={404: "It is not served."}),
 }
+OPERATIONS = {(verb, root + path): row for root in ROOTS for (verb, path), row in OPERATIONS.items()}
 OPERATIONS["POST", "/embeddings"] = OPERATIONS["POST", "/v1/embeddings"]

@@ -38,5 +38,5 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", path): js.operation(
         "Sort documents by what they say to a query", ANSWER, ERROR, request=REQUEST, example=_EXAMPLE
     )
-    for path in ("/v1/rerank", "/v2/rerank")
+    for path in ("/v1/rerank", "/v2/rerank", "/openai/v1/rerank")
 }

@@ -55,8 +55,8 @@ RUNS = (
     *(Run(0.8, 0.9, seed=seed, logprobs=False) for seed in (21, 22)),
     *(Run(1.0, 1.0, top_k, seed=31) for top_k in (1, 5, 200)),
     Run(1.5, 0.7, 20, seed=41),
-    *(Run(temperature, 0.9, seed=42, top_logprobs=n) for temperature, n in ((0.0, 20), (1.0, 3))),
     *(Run(1.0, top_p, top_k, 0.2, seed=51) for top_p, top_k in ((1.0, 0), (0.9, 0), (0.9, 20))),
+    *(Run(temperature, 0.9, seed=42, top_logprobs=n) for temperature, n in ((0.0, 20), (1.0, 3))),
 )
 
 

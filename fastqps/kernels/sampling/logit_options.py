@@ -13,7 +13,7 @@ import triton.language as tl
 
 from fastqps import _core
 from fastqps.kernels.layers import LogitChanges
-from fastqps.kernels.sampling.params import FLAGS, IDS_MAX, MAX_TOKENS, RECORD
+from fastqps.kernels.sampling.params import FLAGS, IDS_MAX, MAX_TOKENS, RECORD, targets_of
 
 _LOGIT_OPTIONS = tl.constexpr(_core.PARAM_LOGIT_OPTIONS)  # of the flags: without it the words below mean nothing
 _REPETITION_PENALTY = tl.constexpr(_core.PARAM_WORDS["repetition_penalty"])
@@ -135,6 +135,7 @@ def _logit_options(
     rules,
     rule_ids,
     counts,
+    targets,
     n_rules,
     n_forced,
     longest,
@@ -151,7 +152,7 @@ def _logit_options(
     slot = tl.load(kv_slots + row).to(tl.int64)
     record = records + slot * RECORD
     own = (tl.load(record + FLAGS) & _LOGIT_OPTIONS) != 0
-    if own | (n_rules > 0):
+    if (own | (n_rules > 0)) & (targets_of(targets, counts, run) == 0):
         logits += run.to(tl.int64) * VOCAB
         scratch += run.to(tl.int64) * POSITIONS
         tokens = history + slot * POSITIONS
@@ -212,6 +213,7 @@ def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
         c.rules,
         c.rule_ids,
         c.counts,
+        c.targets,
         len(c.rules),
         c.n_forced,
         c.longest,

@@ -20,8 +20,20 @@ MAX_TOKENS = tl.constexpr(_core.PARAM_WORDS["max_tokens"])
 STOP_IDS = tl.constexpr(_core.PARAM_WORDS["stop_token_ids"])
 TOP_LOGPROBS = tl.constexpr(_core.PARAM_WORDS["top_logprobs"])
 TOP_MAX = tl.constexpr(_core.TOP_LOGPROBS_MAX)
+HEADER_TARGETS = tl.constexpr(_core.HEADER_TARGETS)
+TARGET_WORDS = tl.constexpr(_core.TARGET_WORDS)
 IDS_MAX = tl.constexpr(_core.IDS_MAX)
 CANDIDATES = tl.constexpr(64)  # the likeliest, sorted; top_k is at most as many
+
+
+@triton.jit
+def targets_of(targets, counts, run):
+    """How many targets the run has; none without ``targets`` [S, TARGET_WORDS]."""
+    n = 0
+    if targets is not None:
+        if tl.load(counts + HEADER_TARGETS) != 0:
+            n = tl.load(targets + run * TARGET_WORDS)
+    return n
 
 
 @triton.jit

@@ -23,6 +23,7 @@ from fastqps.kernels.sampling.params import (
     RECORD,
     SEED,
     STOP_IDS,
+    TARGET_WORDS,
     TEMPERATURE,
     TOP_K,
     TOP_LOGPROBS,
@@ -32,6 +33,7 @@ from fastqps.kernels.sampling.params import (
     floor_of,
     likelihood,
     rate_of,
+    targets_of,
 )
 from fastqps.kernels.shapes import sample_shape
 from fastqps.kernels.stamps import stamp_end, stamped
@@ -39,6 +41,7 @@ from fastqps.kernels.vendor import register_limit
 
 _NONE = tl.constexpr(1 << 30)  # beyond every index
 _WAYS = tl.constexpr(16)  # parts of the range of logits that one pass over them tells apart
+TARGET_COLUMNS = tl.constexpr(32)  # a power of two, at least as many as a run has targets
 _BLOCK = 256  # logits of such a pass that are read at once
 
 
@@ -50,7 +53,7 @@ def _first(matches, at):
 
 @triton.jit
 def _uniform(record, made):
-    """csrc/step/decode/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
+    """csrc/core/philox.h: number ``made`` of the sequence's seed, in [0, 1), of 24 bits."""
     zero = (made * 0).to(tl.uint32)
     low = tl.load(record + SEED).to(tl.uint32, bitcast=True)
     high = tl.load(record + SEED + 1).to(tl.uint32, bitcast=True)
@@ -258,6 +261,17 @@ def _store_top(to, both, asked, top, log_sum):
 
 
 @triton.jit
+def _store_targets(to, logits, token, asked, top, log_sum):
+    """The ``asked`` of the ids ``token``, and their log-probabilities."""
+    rank = tl.arange(0, TARGET_COLUMNS)
+    x = tl.load(logits + token, mask=asked, other=0.0).to(tl.float32)
+    logprob = (x.to(tl.float64) - top.to(tl.float64) - log_sum).to(tl.float32)
+    logprob = tl.where(x < float("inf"), logprob, float("nan"))
+    tl.store(to + rank, token, mask=asked)
+    tl.store(to + TOP_MAX + rank, logprob.to(tl.int32, bitcast=True), mask=asked)
+
+
+@triton.jit
 def _sample(
     tokens,
     logprobs,
@@ -275,6 +289,7 @@ def _sample(
     records,
     eos_ids,
     counts,
+    targets,
     stamps,
     VOCAB: tl.constexpr,
     N_CHUNKS: tl.constexpr,
@@ -314,6 +329,10 @@ def _sample(
                     VOCAB, N_CHUNKS, CHUNK, COLUMNS, STEP, BLOCK,
                 )  # fmt: skip
 
+        n_targets = targets_of(targets, counts, run)
+        if targets is not None:
+            if n_targets > 0:
+                token = tl.load(targets + run * TARGET_WORDS + 1)
         flags = tl.load(record + FLAGS)
         stop_at = tl.arange(0, IDS_MAX)
         stopped = tl.max((tl.load(record + STOP_IDS + stop_at) == token).to(tl.int32), axis=0)
@@ -322,17 +341,23 @@ def _sample(
             ended = tl.load(eos_ids + eos_at, mask=eos_at < EOS_IDS, other=-1) == token
             stopped |= tl.where((flags & IGNORE_EOS) == 0, tl.max(ended.to(tl.int32), axis=0), 0)
         full = n_made.to(tl.int64) + 1 >= tl.load(record + MAX_TOKENS).to(tl.int64)
-        tl.store(finish + run, tl.where(stopped != 0, 1, tl.where(full, 2, 0)))
+        ending = tl.where(stopped != 0, 1, tl.where(full, 2, 0))
+        tl.store(finish + run, tl.where(n_targets > 0, 0, ending))
         tl.store(tokens + run, token)
-        tl.store(last_token + slot, token)
+        tl.store(last_token + slot, token, mask=n_targets == 0)
         logprob = 0.0
         if flags & LOGPROBS:
             log_sum = tl.log(_whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP))
             logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - log_sum
             logprob = logprob.to(tl.float32)
             if top_rows is not None:
+                if targets is not None:
+                    if n_targets > 1:
+                        rank = tl.arange(0, TARGET_COLUMNS)
+                        wanted = tl.load(targets + run * TARGET_WORDS + 1 + rank, mask=rank < n_targets, other=0)
+                        _store_targets(top_rows + run * 2 * TOP_MAX, logits, wanted, rank < n_targets, top, log_sum)
                 asked = tl.minimum(tl.load(record + TOP_LOGPROBS), TOP_MAX)
-                if asked > 0:
+                if (asked > 0) & (n_targets <= 1):
                     tl.debug_barrier()  # a draw has read the same scratch
                     rows = scratch + run * 2 * CANDIDATES
                     both = _likeliest(logits, largest, rows, asked, VOCAB, N_CHUNKS, CHUNK, COLUMNS)
@@ -357,6 +382,7 @@ def sample(
     finish: torch.Tensor,
     last_token: torch.Tensor,
     top: torch.Tensor | None = None,
+    targets: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> None:
     """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest.
@@ -365,7 +391,8 @@ def sample(
     the records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0
     where not asked for, NaN where the token's logit is NaN or infinite; finish int32 [S]: 0 goes on, 1 stop token, 2
     length; last_token int32 by slot; with ``top`` int32 [S, 40] the likeliest tokens of runs that ask, ``out_top`` of
-    that layout; with ``stamps`` int64 [2] the device's clock to the second.
+    that layout; with ``targets`` int32 [S, 21] and the header ``counts`` the log-probabilities of a script's tokens, of
+    which the first stands for the run's; with ``stamps`` int64 [2] the device's clock to the second.
     """
     runs, vocab = logits.shape
     shape, n_eos = sample_shape(vocab), len(eos_ids)
@@ -384,6 +411,7 @@ def sample(
         params,
         eos_ids if n_eos else None,
         counts,
+        targets,
         stamped(stamps),
         VOCAB=vocab,
         N_CHUNKS=triton.cdiv(vocab, shape.chunk),

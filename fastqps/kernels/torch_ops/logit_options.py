@@ -7,7 +7,7 @@ import torch
 from fastqps import _core
 from fastqps._core import PARAM_WORDS
 from fastqps.kernels.layers import LogitChanges
-from fastqps.kernels.torch_ops.slots import repeated
+from fastqps.kernels.torch_ops.slots import repeated, scripted
 
 _NEVER = -torch.inf
 _NUMBERS_MAX = 1 << 25  # of the runs that are changed at once: logits, and comparisons of each token with each other
@@ -17,7 +17,7 @@ def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
     """Changes ``logits`` [S, vocabulary] of ``counts[1]`` runs in place, computed in float32."""
     c, any_run = changes, changes.counts[1] > 0
     run = repeated(len(logits), c.counts[1])
-    live = torch.arange(len(logits), device=logits.device) < c.counts[1]
+    live = (torch.arange(len(logits), device=logits.device) < c.counts[1]) & ~scripted(c.targets, c.counts)
     last = torch.where(any_run, c.starts[run + 1] - 1, 0).long()
     slot = torch.where(any_run, c.kv_slots[last], 0).long()
     lengths = torch.where(any_run, c.positions[last] + 1, 1).long()

@@ -6,7 +6,7 @@ import torch
 
 from fastqps import _core
 from fastqps._core import PARAM_WORDS
-from fastqps.kernels.torch_ops.slots import repeated
+from fastqps.kernels.torch_ops.slots import repeated, scripted
 
 _SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MIN_P, _MAX_TOKENS, _STOP_IDS = (
     PARAM_WORDS[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens", "stop_token_ids")
@@ -31,6 +31,7 @@ def sample(
     finish: torch.Tensor,
     last_token: torch.Tensor,
     top: torch.Tensor | None = None,
+    targets: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> None:
     """Draws a token for each of ``counts[1]`` runs, flags the sequences that end, and stores the newest tokens."""
@@ -38,12 +39,38 @@ def sample(
     run, any_run = repeated(len(logits), counts[1]), counts[1] > 0
     live = torch.arange(len(logits), device=logits.device) < counts[1]
     slot = torch.where(any_run, kv_slots[torch.where(any_run, starts[run], 0).long()], 0).long()
+    given = scripted(targets, counts).expand(len(logits))
     together = max(1, _LOGITS_MAX // logits.shape[1])
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
         chosen = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        if targets is not None:
+            chosen = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen)
         for to, new in zip(outputs, chosen, strict=False):
-            to[c] = torch.where(live[c] if new.ndim == 1 else live[c, None] & _asked(params[slot[c]]), new, to[c])
+            where = live[c] if new.ndim == 1 else live[c, None] & (_asked(params[slot[c]]) | given[run[c], None])
+            to[c] = torch.where(where, new, to[c])
+    slot = torch.where(given[run], len(last_token) - 1, slot)  # a script's tokens are not the sequence's own
     last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
+
+
+def _answered(
+    logits: torch.Tensor, targets: torch.Tensor, given: torch.Tensor, chosen: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
+    """The outputs of ``sampled``, where a run is ``given`` targets [S, TARGET_WORDS] with their log-probabilities."""
+    tokens, logprobs, finish, top = chosen
+    n, ids = targets[:, :1], torch.where(given[:, None], targets[:, 1:], 0)
+    asked = torch.arange(ids.shape[1], device=ids.device) < n
+    ids = torch.where(asked, ids, 0)
+    values = logits.float().gather(1, ids.long())
+    found = (values.double() - logits.double().logsumexp(1, keepdim=True)).float()
+    found = torch.where(values < torch.inf, found, torch.nan)
+    several = given[:, None] & (n > 1) & asked
+    several = torch.cat((several, several), 1)
+    return (
+        torch.where(given, ids[:, 0], tokens),
+        torch.where(given, found[:, 0], logprobs),
+        torch.where(given, 0, finish),
+        torch.where(several, torch.cat((ids.int(), found.view(torch.int32)), 1), top),
+    )
 
 
 def sampled(

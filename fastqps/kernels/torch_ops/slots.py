@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from fastqps._core import HEADER_TARGETS
 from fastqps.kernels.layers import Attention
 from fastqps.kernels.torch_ops.attention import normed, turned
 
@@ -18,6 +19,13 @@ def repeated(n: int, count: torch.Tensor) -> torch.Tensor:
     """int64 [n]: the rows below ``count``, then the first one again and again."""
     row = torch.arange(n, device=count.device)
     return torch.where(row < count, row, 0)
+
+
+def scripted(targets: torch.Tensor | None, counts: torch.Tensor) -> torch.Tensor:
+    """bool [S], or one for all: the runs that have ``targets`` [S, TARGET_WORDS], if the header ``counts`` says so."""
+    if targets is None:
+        return torch.zeros(1, dtype=torch.bool, device=counts.device)
+    return (targets[:, 0] > 0) & (counts[HEADER_TARGETS] != 0)
 
 
 def embed_tokens(

@@ -124,6 +124,8 @@ class CpuDecodeOps(CpuOps):
             masks=address(step.masks.rows if step.masks else None),
             mask_words=step.masks.rows.shape[1] if step.masks else 0,
             masks_state=address(step.masks.state if step.masks else None),
+            targets=address(step.targets.rows if step.targets else None),
+            targets_there=address(step.targets.there if step.targets else None),
         )
         return changed
 
@@ -147,4 +149,6 @@ class CpuDecodeOps(CpuOps):
             changed=address(changed),
             all_changed=len(state.rules.table) > 0,
             top=address(step.top),
+            targets=address(step.targets.rows if step.targets else None),
+            targets_there=address(step.targets.there if step.targets else None),
         )

@@ -79,6 +79,7 @@ class CudaDecodeOps(CudaOps):
             counts_of(step),
             rules.n_forced,
             rules.longest,
+            targets_of(step),
         )
         self._kernels.logit_options(logits, changes)
         return logits
@@ -97,6 +98,7 @@ class CudaDecodeOps(CudaOps):
             finish=step.finish,
             last_token=state.last_token,
             top=step.top,
+            targets=targets_of(step),
             stamps=step.stamps,
         )
 
@@ -104,3 +106,7 @@ class CudaDecodeOps(CudaOps):
 def counts_of(step: DecodeStep) -> torch.Tensor:
     assert step.counts is not None, "a GPU's step has its counts"
     return step.counts
+
+
+def targets_of(step: DecodeStep) -> torch.Tensor | None:
+    return step.targets.rows if step.targets else None

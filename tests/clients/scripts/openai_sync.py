@@ -22,7 +22,7 @@ try:
 except openai.NotFoundError as error:
     refused = error.code
 try:
-    client.completions.create(**fields, n=2)
+    client.completions.create(**fields, suffix="a")
     bad = ""
 except openai.BadRequestError as error:
     bad = str(error)
@@ -34,6 +34,7 @@ answer(
     short=client.embeddings.create(model="wordllama", input=GIVEN.text, dimensions=64).data[0].embedding,
     ids=client.embeddings.create(model="wordllama", input=GIVEN.ids).data[0].embedding,
     generated=completion.choices[0].text,
+    several=[choice.text for choice in client.completions.create(**fields, n=2).choices],
     reason=completion.choices[0].finish_reason,
     pieces=pieces,
     tokens=[completion.usage.completion_tokens, usage.completion_tokens],

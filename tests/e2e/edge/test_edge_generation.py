@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 LONG = 200  # tokens
-UNSEEDED = 1600  # the same: they have begun before all others, and are there when a server dies, seconds later
+UNSEEDED = 400
+GATED = (50, 390)  # of UNSEEDED: at the first gate all requests come to a server, at the second a server dies
 
 
 def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[list[Server], Server]:
@@ -34,14 +36,13 @@ def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[
     return servers, edge_of(serve, [server.address for server in servers], *model)
 
 
-def kill_busiest(servers: list[Server]) -> Server:
-    """Once one of them has made some more tokens. Which it was."""
+def made(server: Server) -> float:
+    return server.metrics()["fastqps_generated_tokens_total"]
 
-    def made(server: Server) -> float:
-        return server.metrics()["fastqps_generated_tokens_total"]
 
-    before = max(map(made, servers))
-    until(lambda: max(map(made, servers)) > before + 100, "tokens are made")
+def kill_busiest(servers: list[Server], tokens: float) -> Server:
+    """Once one of them has made so many. Which it was."""
+    until(lambda: max(map(made, servers)) > tokens, "tokens are made")
     busiest = max(servers, key=made)
     busiest.kill()
     return busiest
@@ -90,23 +91,21 @@ async def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault
 async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies. For sampled
     streams without a seed the edge draws one, so that they go on with the same tokens, too."""
-    model = write_generator(tmp_path / "tiny", intermediate_size=4096)  # else UNSEEDED tokens took a moment
+    model = write_generator(tmp_path / "tiny")
     flags = ("--device=cpu", "--dtype=float32", "--max-running=16", f"--max-output-tokens={UNSEEDED}")
-    servers, edge = between(serve, *flags, f"--model={model}")
+    env = {"TEST_DISPATCHER": "gated_dispatcher", "TEST_GATED": ",".join(map(str, GATED))}
+    servers, edge = between(serve, *flags, f"--model={model}", "--canary-interval=0", echo=True, env=env)
     alone = Alone(model, LONG)
     asked = requests(24, 64, seed=3)
     unseeded = pb.PredictRequest(
         token_ids={"ids": [5, 6, 7]}, generate={"max_tokens": UNSEEDED, "temperature": 1.5, "ignore_eos": True}
     )
     failures: list[CallError] = []
-    begun = 0
 
     async def sampled(stub: Any) -> tuple[grpc.StatusCode, int]:
-        nonlocal begun
         call, tokens = stub.Generate(unseeded, timeout=PATIENCE_S), 0
         try:
             async for chunk in call:
-                begun += not tokens
                 tokens += len(chunk.token_ids)
         except grpc.aio.AioRpcError as error:
             assert "other tokens" in (error.details() or ""), error
@@ -123,16 +122,28 @@ async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) 
             return
         alone.check(asked[i], found)
 
-    async with AsyncClient(edge.address) as client, channel_to(edge.address) as channel:
+    def held() -> dict[Server, float]:
+        return {server: server.metrics()["fastqps_slots_used"] for server in servers}
+
+    async with AsyncExitStack() as stack:
+        gates = [[stack.enter_context(server.gate()) for _ in GATED] for server in servers]
+        client = await stack.enter_async_context(AsyncClient(edge.address))
+        channel = await stack.enter_async_context(channel_to(edge.address))
         streams = []
         for _ in range(6):  # at once they were one message, to one server
             streams.append(asyncio.create_task(sampled(Stub(channel))))
             await asyncio.sleep(0.01)
-        await sees(lambda: begun == len(streams), "all streams have begun")
-        held = {server: server.metrics()["fastqps_cache_slots_used"] for server in servers}
-        assert all(held.values()) and sum(held.values()) == len(streams), held
+        await sees(lambda: sum(held().values()) == len(streams), "all streams are at a server")
+        at = held()
+        assert all(at.values()), at
         tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]
-        moved = held[await asyncio.to_thread(kill_busiest, servers)]
+        await sees(lambda: sum(held().values()) == len(streams) + len(tasks), "all requests are at a server")
+        enough = max(map(made, servers)) + 100
+        for first, _ in gates:
+            first.open()
+        moved = at[await asyncio.to_thread(kill_busiest, servers, enough)]
+        for _, second in gates:
+            second.open()
         await asyncio.gather(*tasks)
         ends = await asyncio.gather(*streams)
         lost = [tokens for code, tokens in ends if code == grpc.StatusCode.INTERNAL]

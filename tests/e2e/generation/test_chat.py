@@ -203,7 +203,8 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages", "tools"),
         ({"messages": [{"role": "user", "content": IMAGE}]}, "messages", "only be text"),
         ({"messages": [USER, {"role": "system", "content": "x"}]}, "messages", "system comes first"),
-        ({"messages": [USER], "tools": [{"type": "function"}]}, "tools", "default"),
+        ({"messages": [USER], "tools": [{"type": "function"}]}, "tools", "not supported"),
+        ({"messages": [USER], "tool_choice": "required"}, "tool_choice", "not supported"),
         ({"messages": [USER], "modalities": ["audio"]}, "modalities", "text"),
         ({"messages": [USER], "chat_template": "{{ 1 }}"}, "chat_template", "own"),
         ({"messages": [USER], "continue_final_message": True, "add_generation_prompt": True}, None, "together"),
@@ -242,30 +243,66 @@ def test_what_is_in_no_table_is_known(tmp_path: Path) -> None:
         ("/tokenize", {"prompt": "Hi<|end|>"}, [72, 105, 256]),
         ("/tokenize", {"messages": [USER]}, list(b"user: Hi <|end|>\nassistant:")),
         ("/tokenize", {"messages": [USER], "add_generation_prompt": False}, list(b"user: Hi <|end|>\n")),
+        (
+            "/tokenize",
+            {"messages": [USER], "enable_thinking": False, "temperature": 0, "stream": True, "user": "a"},
+            list(b"user: Hi <|end|>\nassistant:!"),
+        ),
         ("/detokenize", {"tokens": [72, 105, 256]}, "Hi<|end|>"),
     ],
 )
 def test_token_ids(server: Server, path: str, body: dict[str, Any], wanted: Any) -> None:
+    if path == "/detokenize":
+        assert post(server, body, path) == (200, {"prompt": wanted})
+        return
     status, answer = post(server, {**body, "return_token_strs": True}, path)
     assert status == 200
-    if path == "/detokenize":
-        assert answer == {"prompt": wanted}
-        return
     assert answer["tokens"] == wanted and answer["count"] == len(wanted) == len(answer["token_strs"])
     assert answer["token_strs"][0] == chr(wanted[0]) and answer["max_model_len"] > 1024
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status"),
+    ("path", "body", "status", "message"),
     [
-        ("/tokenize", {"prompt": 3}, 400),
-        ("/tokenize", {"messages": [USER, THOUGHT]}, 400),
-        ("/tokenize", {"messages": [{"role": "user", "content": IMAGE}]}, 400),
-        ("/tokenize", {"messages": [USER], "model": "plai"}, 400),
-        ("/tokenize", {"prompt": "x", "model": "other"}, 404),
-        ("/detokenize", {"tokens": [-1]}, 400),
-        ("/detokenize", {"tokens": []}, 400),
+        ("/tokenize", {"prompt": 3}, 400, "prompt: must be a string"),
+        ("/tokenize", {"prompt": "x", "return_token_strs": 1}, 400, "return_token_strs: must be a bool"),
+        ("/tokenize", {"prompt": "x", "add_special_token": True}, 400, "add_special_token: is not a field"),
+        ("/tokenize", {"messages": [USER, THOUGHT]}, 400, "messages: the conversation is in no table"),
+        ("/tokenize", {"messages": [USER], "model": "plai"}, 400, "messages: the model 'plai' has no chat template"),
+        ("/tokenize", {"messages": [USER], "return_token_strs": 1}, 400, "return_token_strs: must be a bool"),
+        ("/tokenize", {"prompt": "x", "model": "other"}, 404, "model: 'other' is not served"),
+        ("/detokenize", {"tokens": [-1]}, 400, "tokens: must be an array of token ids below"),
+        ("/detokenize", {"tokens": []}, 400, "tokens: must be an array of token ids below"),
+        ("/detokenize", {"tokens": [1], "prompt": ""}, 400, "prompt: is not a field"),
+        ("/detokenize", {}, 400, "tokens: must be an array of token ids below"),
     ],
 )
-def test_refused_token_ids(server: Server, path: str, body: dict[str, Any], status: int) -> None:
-    assert post(server, body, path)[0] == status
+def test_refused_token_ids(server: Server, path: str, body: dict[str, Any], status: int, message: str) -> None:
+    found, answer = post(server, body, path)
+    assert found == status and answer["error"]["message"].startswith(message), answer
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": []},
+        {"messages": "Hi"},
+        {"messages": [USER] * 1025},
+        {"messages": [{"role": "tool", "content": "a"}]},
+        {"messages": [{"role": "User", "content": "a"}]},
+        {"messages": [{"role": "user"}]},
+        {"messages": [{"role": "user", "content": IMAGE}]},
+        {"messages": [{"role": "user", "content": [{"text": "a"}]}]},
+        {"messages": [USER], "continue_final_message": True, "add_generation_prompt": True},
+        {"messages": [USER], "add_generation_prompt": 1},
+        {"messages": [USER], "chat_template_kwargs": []},
+        {"messages": [USER], "chat_template": "{{ messages }}"},
+        {"messages": [USER], "tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"messages": [USER], "temperature": -1},
+        {"messages": [USER], "temperatur": 1},
+        {"messages": [USER], "stream_options": {"include_usage": 1}},
+    ],
+)
+def test_token_ids_are_refused_as_answers_are(server: Server, body: dict[str, Any]) -> None:
+    status, answer = post(server, body, "/tokenize")
+    assert (status, answer) == post(server, body) and status == 400, answer

@@ -18,7 +18,8 @@ OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | cohere.OPERATIONS | text_em
 OPERATIONS |= open_inference.OPERATIONS | vllm.OPERATIONS | ollama.OPERATIONS
 # By models here; tests/e2e/requests/test_sparse.py, test_embed_multi.py, test_entities.py, and
 # tests/e2e/generation/test_chat.py do.
-UNSERVED = {"/embed_sparse": 424, "/embed_all": 424, "/entities": 424, "/v1/chat/completions": 400}
+UNSERVED = {"/embed_sparse": 424, "/embed_all": 424, "/entities": 424}
+UNSERVED |= {root + "/v1/chat/completions": 400 for root in openai.ROOTS}
 TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
 
 

@@ -96,13 +96,13 @@ _TOUCHED: dict[str, dict[str, Callable[[dict[str, Any]], int]]] = {
     # Without options, of a model without rules: it looks at the flags alone.
     "_logit_options": {
         "records": lambda call: 4 * (len(call["starts"]) - 1),
-        **dict.fromkeys(("logits", "scratch", "history", "positions", "made", "eos_ids"), _NOTHING),
+        **dict.fromkeys(("logits", "scratch", "history", "positions", "made", "eos_ids", "targets"), _NOTHING),
     },
     "_last_rows": {"x": lambda call: call["out"].nbytes},
     "_sample_chunks": {"drawn": _NOTHING, "plain": _NOTHING},  # greedy, without log-probabilities
     "_sample": {
         "logits": lambda call: len(call["logits"]) * call["CHUNK"] * call["logits"].itemsize,
-        **dict.fromkeys(("drawn", "plain", "scratch"), _NOTHING),
+        **dict.fromkeys(("drawn", "plain", "scratch", "targets", "top_rows"), _NOTHING),
     },
 }
 

@@ -152,7 +152,8 @@ _CHATML = """{%- for m in messages %}{{ '<begin>' + m.role + '\\n' + m.content +
 
 def write_instruct(path: Path, **options: Any) -> Any:
     """A random decoder with ``write_byte_tokenizer`` and a chat template; returns the transformers model."""
-    model = write_decoder(path, "llama", vocab_size=258, eos_token_id=257, max_position_embeddings=512, **options)
+    sizes = {"vocab_size": 258, "max_position_embeddings": 512, **options}
+    model = write_decoder(path, "llama", eos_token_id=257, **sizes)
     write_byte_tokenizer(path)
     (path / "chat_template.jinja").write_text(_CHATML)
     return model

@@ -5,7 +5,7 @@
 
 #include "contract/types.h"
 
-namespace fastqps::step {
+namespace fastqps {
 
 inline std::array<u32, 4> philox(std::array<u32, 4> counter, u32 key0, u32 key1) {
   for (int round = 0; round < 10; round++) {
@@ -21,4 +21,4 @@ inline float uniform(u32 seed_low, u32 seed_high, u32 n) {
   return float(philox({n, 0, 0, 0}, seed_low, seed_high)[0] >> 8) * 0x1p-24f;
 }
 
-}  // namespace fastqps::step
+}  // namespace fastqps
