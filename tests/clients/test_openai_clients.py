@@ -30,25 +30,6 @@ def test_openai(run: Run, client: fastqps.Client) -> None:
     assert found["several"] == [found["generated"]] * 2
 
 
-def test_log_probabilities(chat_server: Server) -> None:
-    found = run_script("openai_logprobs", chat_server)
-    options: Any = {"max_tokens": COUNT_MAX, "top_logprobs": 3}
-    with fastqps.Client(chat_server.address) as client:
-        text, chat = client.generate(PROMPT, **options), client.chat([{"role": "user", "content": PROMPT}], **options)
-    assert len(found["texts"]) == 4 and len(found["chats"]) == 2
-    for wanted, answers in ((text, found["texts"]), (chat, found["chats"])):
-        for answer in answers:
-            assert answer["text"] == wanted.text
-            np.testing.assert_allclose(answer["logprobs"], wanted.logprobs, atol=1e-5)
-            for likely, expected in zip(answer["top"], wanted.top_logprobs or [], strict=True):
-                np.testing.assert_allclose(likely[:3], [p for _, p in expected], atol=1e-5)
-    for answer in found["texts"]:
-        assert len(answer["offsets"]) == len(answer["tokens"]) == len(text.token_ids)
-        assert answer["offsets"] == sorted(answer["offsets"]) and answer["offsets"][-1] <= len(text.text)
-    for answer in found["chats"]:
-        assert bytes(answer["bytes"]).decode(errors="replace").startswith(chat.text)
-
-
 def test_openai_async(run: Run, client: fastqps.Client) -> None:
     found = run("openai_async")
     assert found["models"] == MODELS
