@@ -325,7 +325,7 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
             if name in ("stop", "choices", "stop_token_ids", "suppress_token_ids"):
                 getattr(generate, name).extend(value if name.endswith("ids") else _texts(value))
             elif name == "logit_bias":
-                generate.logit_bias.update(value)
+                generate.logit_bias.update(options["logit_bias"])
             else:
                 setattr(generate, name, value)
         except (TypeError, ValueError) as error:

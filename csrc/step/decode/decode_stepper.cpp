@@ -185,8 +185,7 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   const u32 n_biases = read_biases(claim.door, slot, biases);
   const Sampling sampling = checked(slot.sampling, *route_);
   const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), sampling, slot.flags, ticket != 0,
-                                      {biases, n_biases},
-                                      std::move(*script));
+                                      {biases, n_biases}, std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
