@@ -591,7 +591,7 @@ TEST(choices_that_nobody_waits_for) {
     const i32 stream = test.send("Generate", {.ids = {5}, .n = 3});
     CHECK_EQ(test.dispatcher->claim(), size_t(3));
     test.make({'a'}, 0), test.finish('b', Finish::kLength, 1);
-    lost ? test.client->close() : test.client->reset(stream);
+    lost ? test.client->close() : (test.client->reset(stream), test.client->run());
     for (int i = 0; i < 10; i++) test.door.turn();
     CHECK_EQ(test.dispatcher->controls().size(), size_t(2));
     CHECK_EQ(test.world.segment.door(0).slots_used.load(), 2u);
