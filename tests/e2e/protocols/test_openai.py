@@ -249,7 +249,7 @@ def test_a_stop_string_can_be_kept(api: Api) -> None:
 
 
 WRONG: dict[str, Any] = {
-    "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 0, "logprobs": 9,
+    "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 0, "logprobs": 21,
     "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 101},
     "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1, "stop_token_ids": ["a"], "prompt": {},
     "repetition_penalty": 0, "no_repeat_ngram_size": 65, "suppress_token_ids": [1 << 31], "dimensions": 7,
