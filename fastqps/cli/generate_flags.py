@@ -36,6 +36,16 @@ def _ids(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of token ids such as 5,7") from None
 
 
+def _biases(text: str) -> dict[int, float]:
+    try:
+        pairs = [part.split(":") for part in text.split(",")]
+        return {int(id): float(bias) for id, bias in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of tokens and values: 5:-100,7:1.5"
+        ) from None
+
+
 # Beside what the client says of an option.
 _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
@@ -55,6 +65,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "str | Sequence[str]": {"action": "append", "metavar": "TEXT"},
     "Sequence[str]": {"action": "append", "metavar": "TEXT"},
     "Sequence[int]": {"type": _ids, "metavar": "ID,…"},
+    "Mapping[int, float]": {"type": _biases, "metavar": "ID:X,…"},
 }
 
 
