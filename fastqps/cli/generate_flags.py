@@ -41,9 +41,7 @@ def _biases(text: str) -> dict[int, float]:
         pairs = [part.split(":") for part in text.split(",")]
         return {int(id): float(bias) for id, bias in pairs}
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of tokens and values: 5:-100,7:1.5"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of tokens and values: 5:-100,7:1.5") from None
 
 
 # Beside what the client says of an option.
