@@ -182,6 +182,17 @@ struct Column {
   }
 };
 
+// A field whose number is above 15: its tag has one byte more.
+template <class Kind>
+struct LongTag : Kind {
+  template <class Values>
+  static size_t size(const Values& values) {
+    const size_t tags = requires { Kind::kPacks; }
+    ? values.size() : !values.empty();
+    return Kind::size(values) + tags;
+  }
+};
+
 // Numbers of any size, in one piece.
 struct Packed {
   static constexpr WireType kType = WireType::kLength;
@@ -263,6 +274,7 @@ struct Part {
 // of a message in a message, which groups may nest one level less.
 inline bool skip(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax); }
 inline bool skip_inside(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 1); }
+inline bool skip_twice_inside(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 2); }
 inline bool refuse(WireReader&, u32) { return false; }
 
 template <class... Field>

@@ -70,8 +70,12 @@ PredictMethods::PredictMethods(Tables& tables, AnswerPath& answers, Intake& inta
                  tables.options.settings.max_request_items,
                  tables.options.settings.max_stream_inflight},
       batch_reader(tables.options.settings.max_request_items),
-      predict(intake, answers.answers, answers.withdrawals, kPredict),
-      generate(intake, answers.answers, answers.withdrawals, kGenerate),
+      choices_reader(items_path.items_max, false),
+      chunks_reader(items_path.items_max, true),
+      predict_choices(items_path, choices_reader, {choices_writer, kPredict}),
+      generate_choices(items_path, chunks_reader, {choices_writer, kGenerate}),
+      predict(items_path, predict_choices, kPredict),
+      generate(items_path, generate_choices, kGenerate),
       batch(items_path, batch_reader, {batch_writer, kPredictBatch}),
       stream(items_path, stream_reader, stream_writer, kPredictStream, GroupKind::kEach) {}
 
@@ -125,6 +129,7 @@ void PredictService::on_turn(u64 now) {
   tables_.routes.report_held();
   tables_.phase.watch(now);
   if (now - ticked_ns_ >= kTickNs) tick(now);
+  answers_.groups.end_failing([this](u32 group) { answers_.withdrawals.abandon_items(group); });
   answers_.groups.flush_rows();
   gauges_.end_turn();
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "service/formats/candidates.h"
 #include "service/formats/protocol.h"
 #include "service/intake/intake.h"
 #include "service/methods.h"
@@ -84,6 +85,10 @@ struct PredictMethods {
   const ItemsPath items_path;
   NativeReader batch_reader, stream_reader{0};
   const NativeWriter batch_writer{true}, stream_writer{false};
+
+  CandidatesReader choices_reader, chunks_reader;
+  const CandidatesWriter choices_writer;
+  ItemsMethod predict_choices, generate_choices;
 
   SingleMethod predict, generate;
   ItemsMethod batch;

@@ -93,6 +93,7 @@ class LogitChanges:
     positions: torch.Tensor  # int32 [T]
     made: torch.Tensor  # int32 [S]
     params: torch.Tensor  # int32 [slots, ADMITTED_WORDS]
+    biases: torch.Tensor  # int32 [slots, BIAS_WORDS], in memory of the host
     history: torch.Tensor  # int32 [slots, positions]: each sequence's tokens
     eos_ids: torch.Tensor  # int32
     rules: torch.Tensor  # int32 [rules, RULE_WORDS]: first the ``n_forced`` that force a token

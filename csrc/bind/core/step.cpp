@@ -118,20 +118,22 @@ void register_step(py::module_& m) {
   make_type<DecodeStepper>(m, "DecodeStepper", "The stepper of a decoder; see csrc/step/decode/decode_stepper.h.")
       .def(
           "add",
-          [](DecodeHandle& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs, u32 lane) {
+          [](DecodeHandle& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs, u32 lane,
+             u64 biases) {
             check_lane(lane);
             if (max_tokens != self.own.max_tokens() || max_runs < self.own.max_running())
               throw py::value_error("the blocks do not hold the steps");
             return self.own.add(address<i32>(staging), address<const i32>(output), address<const DeviceStamps>(stamps),
-                                lane, max_runs);
+                                lane, max_runs, address<i32>(biases));
           },
           py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a, "lane"_a = 0,
-          "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address; returns its "
-          "number.")
+          "biases"_a = 0,
+          "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address, with the lane's "
+          "biases [cache slots, BIAS_WORDS]; returns its number.")
       .def(
           "take_structured",
           [](DecodeHandle& self) {
-            std::vector<std::tuple<u32, u32, py::bytes>> out;
+            std::vector<std::tuple<u64, u32, py::bytes>> out;
             for (const auto& [ticket, structure] : self.own.take_structured())
               out.emplace_back(ticket, u8(structure[0]), py::bytes(structure.substr(1)));
             return out;
@@ -140,10 +142,10 @@ void register_step(py::module_& m) {
           "call; each waits for `compiled`.")
       .def(
           "compiled",
-          [](DecodeHandle& self, u32 ticket, std::string_view refusal) { self.own.compiled(ticket, refusal); },
+          [](DecodeHandle& self, u64 ticket, std::string_view refusal) { self.own.compiled(ticket, refusal); },
           "ticket"_a, "refusal"_a, "The request joins a step, or is answered with the refusal if that is not empty.")
       .def(
-          "awaited", [](DecodeHandle& self, u32 ticket) { return self.own.awaited(ticket); }, "ticket"_a,
+          "awaited", [](DecodeHandle& self, u64 ticket) { return self.own.awaited(ticket); }, "ticket"_a,
           "Whether the request waits for its structure, or for a step.")
       .def(
           "masked", [](DecodeHandle& self, u32 s) { return self.own.masked(s); }, "step"_a,

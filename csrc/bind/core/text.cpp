@@ -223,9 +223,9 @@ class DetokenizerStream {
   text::DetokenizerState state_;
 };
 
-std::unique_ptr<text::StopStrings> make_stops(const std::vector<std::string>& strings) {
+std::unique_ptr<text::StopStrings> make_stops(const std::vector<std::string>& strings, bool keeps_match) {
   auto stops = std::make_unique<text::StopStrings>();
-  if (!stops->assign(std::vector<std::string_view>(strings.begin(), strings.end())))
+  if (!stops->assign(std::vector<std::string_view>(strings.begin(), strings.end()), keeps_match))
     throw py::value_error("stop: at most 16 strings, each of 1 to 256 bytes");
   return stops;
 }
@@ -334,7 +334,8 @@ void register_text(py::module_& m) {
           "A text that grows by ids, given out in whole characters.");
 
   py::class_<text::StopStrings>(m, "StopStrings", "Where a text that comes in pieces first contains a stop string.")
-      .def(py::init(&make_stops), "strings"_a, "ValueError where there are too many, or one is empty or too long.")
+      .def(py::init(&make_stops), "strings"_a, "keeps_match"_a = false,
+           "keeps_match: it ends the text. ValueError where there are too many, or one is empty or too long.")
       .def(
           "feed",
           [](text::StopStrings& self, const std::string& piece) {

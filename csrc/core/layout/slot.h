@@ -65,7 +65,8 @@ enum class Answer : u8 {
 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 
-// Parts of a request that have no size of their own, each in its front door's attachments.
+// Parts of a request that have no size of their own, each in its front door's attachments: a byte of Structure and its
+// text; TokenBias[], by id; the words of a script.
 enum class AttachmentKind : u32 { kStructure = 0, kLogitBias = 1, kScript = 2 };
 inline constexpr u32 kAttachmentKinds = 3;
 struct Attached {

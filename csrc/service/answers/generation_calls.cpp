@@ -23,8 +23,9 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
   texts_of(view, &GenerateOptions::stop, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
-  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream, s.sampling.max_tokens,
-                                             s.sampling.top_logprobs, std::move(choices));
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream,
+                                             options.include_stop_text, s.sampling.max_tokens, s.sampling.top_logprobs,
+                                             std::move(choices));
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
@@ -154,7 +155,8 @@ void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
   // So far. GenerateChunk has it in the last chunk alone; a writer of another protocol takes it where it is asked for.
   const Usage so_far = reader_.read_usage(slot, tables_.items.generations.find(slot)->taken());
   const Usage* usage = item.group == Groups::kNone ? nullptr : &so_far;
-  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr})) return;  // on_gone() has been called
+  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr, item.index}))
+    return;  // on_gone() has been called
   if (!std::exchange(tables_.items.generations.find(slot)->begun, true)) tables_.slots.begun(slot);
 }
 
@@ -167,7 +169,7 @@ void GenerationCalls::send_last(u32 slot, const GenerationView& view, bool done)
   const Usage usage = reader_.read_usage(slot, generation.taken());
   const Timings timings = reader_.read_timings(slot, done);
   const Timings* asked = tables_.slots.slot(slot).flags & kWantTimings ? &timings : nullptr;
-  if (generation.stream()) return answers_.answer(item, ChunkView{item.request_id, view, &usage, asked});
+  if (generation.stream()) return answers_.answer(item, ChunkView{item.request_id, view, &usage, asked, item.index});
   ResponseView response;
   response.request_id = item.request_id;
   response.output = Output::kGeneration;

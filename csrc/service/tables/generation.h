@@ -39,17 +39,18 @@ struct ChoiceTexts {
 class Generation {
  public:
   // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
-  // max_tokens, top: of its answer in the slot.
-  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream, u32 max_tokens,
-             u32 top, std::unique_ptr<ChoiceTexts> choices);
+  // keeps_stop: the text has the stop string, or the stop token, that ends it. max_tokens, top: of its answer in the
+  // slot.
+  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
+             bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
   void end();
 
   // Reads the next tokens and appends their text to `text`, in whole characters. It stops after the token that
-  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text.
-  // offsets: null, or where to append for each token how many characters were complete before it.
+  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text,
+  // unless it is kept. offsets: null, or where to append for each token how many characters were complete before it.
   void read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets = nullptr);
 
   // What its slot has.
@@ -62,6 +63,7 @@ class Generation {
 
  private:
   bool pass_piece(std::string& text);
+  void read_stop(u32 id, std::string& out);
 
   const text::Detokenizer* detokenizer_ = nullptr;
   text::DetokenizerState state_;
@@ -69,7 +71,7 @@ class Generation {
   std::string piece_;  // text of one token, before stops_ has checked it
   u32 taken_ = 0, characters_ = 0;
   u32 max_tokens_ = 0, top_ = 0;
-  bool stream_ = false, stopped_ = false;
+  bool stream_ = false, stopped_ = false, keeps_stop_ = false;
   std::unique_ptr<ChoiceTexts> choices_;
 };
 
