@@ -6,7 +6,7 @@ The reference that tests hold the C++ against, and the baseline that the bench m
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fastqps._core import DecodeLayout, sequence_params
+from fastqps._core import BIAS_WORDS, DecodeLayout, sequence_params
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.runners.pack_items import fill
 
@@ -75,7 +75,8 @@ class ReferenceBatch:
     """
 
     def __init__(self, slots: int, prefix_len: int) -> None:
-        self._prefix_len = prefix_len
+        self._slots, self._prefix_len = slots, prefix_len
+        self._biases = np.zeros((slots, BIAS_WORDS), np.int32)
         self._sequences: dict[int, _Sequence] = {}  # by cache slot
         self._free = list(range(slots))[::-1]  # the lowest is taken first
         self._steps: list[_Step] = []
@@ -84,8 +85,10 @@ class ReferenceBatch:
     def running(self) -> int:
         return len(self._sequences)
 
-    def add(self, *, staging: int, output: int, max_tokens: int, max_runs: int) -> int:
-        """Adds the memory of one step, given by address; returns its number."""
+    def add(self, *, staging: int, output: int, max_tokens: int, max_runs: int, biases: int = 0) -> int:
+        """Adds the memory of one step, and of all biases, given by address; returns its number."""
+        if biases:
+            self._biases = _block(biases, self._slots * BIAS_WORDS).reshape(self._slots, BIAS_WORDS)
         layout = DecodeLayout(max_tokens, max_runs)
         blocks = _block(staging, layout.words), _block(output, layout.out_words)
         self._steps.append(_Step(DecodeBuffers.over(*blocks, max_runs, max_tokens)))
@@ -107,6 +110,7 @@ class ReferenceBatch:
         max_tokens: int,
         min_tokens: int = 0,
         min_length: int = 0,
+        logit_bias: Mapping[int, float] | None = None,
         **sampling: Any,
     ) -> bool:
         """Adds a prompt as a new sequence, sampled as ``_core.sequence_params`` takes it.
@@ -121,6 +125,11 @@ class ReferenceBatch:
         kv = self._free.pop()
         sequence = self._sequences[kv] = _Sequence(user, self._prefix_len, max_tokens)
         least = min(max(min_tokens, min_length - self._prefix_len - len(ids)), max_tokens)
+        biases, row = logit_bias or {}, self._biases[kv]
+        row[0] = len(biases)
+        row[1 : 1 + 2 * len(biases) : 2] = list(biases)
+        row[2 : 2 + 2 * len(biases) : 2] = np.fromiter(biases.values(), np.float32).view(np.int32)
+        sampling["biased"] = bool(biases)
         s.admitted.append(sequence_params(kv, max_tokens=max_tokens, min_tokens=least, **sampling))
         s.append(kv, sequence, ids)
         return True

@@ -1,5 +1,6 @@
 // Checks the limits on a request's values that hold for every model. Each refusal names the field, the value and the
 // limit.
+#include <algorithm>
 #include <cmath>
 
 #include "contract/request_view.h"
@@ -22,6 +23,9 @@ const char* check_value(const IdList& ids, const Range& range, ReasonText& reaso
 }
 const char* check_value(const OptionTexts& texts, const Range& range, ReasonText& reason) {
   return texts.count > range.high ? reason.print("%u strings, at most %.0f", texts.count, range.high) : nullptr;
+}
+const char* check_value(BiasCount biases, const Range& range, ReasonText& reason) {
+  return biases.count > range.high ? reason.print("%u tokens, at most %.0f", biases.count, range.high) : nullptr;
 }
 const char* check_value(std::string_view text, const Range& range, ReasonText& reason) {
   return text.size() > range.high ? reason.print("%zu bytes, at most %.0f", text.size(), range.high) : nullptr;
@@ -66,6 +70,21 @@ FieldError check_texts(const RequestView& request, ReasonText& reason) {
   return error;
 }
 
+FieldError check_bias(const RequestView& request, ReasonText& reason) {
+  constexpr float kMost = 100;
+  TokenBias biases[kLogitBiasMax];
+  const u32 count = request.generate.logit_bias.count;
+  logit_bias(request, biases);
+  std::sort(biases, biases + count, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
+  for (u32 i = 0; i < count; i++) {
+    const auto [id, bias] = biases[i];
+    if (!(std::abs(bias) <= kMost))
+      return {"generate.logit_bias", reason.print("%g for token %u, must be %g to %g", bias, id, -kMost, kMost)};
+    if (i && id == biases[i - 1].id) return {"generate.logit_bias", reason.print("token %u is given twice", id)};
+  }
+  return {};
+}
+
 FieldError check_structure(const GenerateOptions& options) {
   if (options.structure && options.choices.count)
     return {"generate.choices", "are given beside a structure; a text can have one of them"};
@@ -103,6 +122,7 @@ FieldError check_request(const RequestView& request, ReasonText& reason, const S
   if (!request.has_generate) return {};
   FieldError error = check_options(kGenerateOptions, request.generate, checkpoint, reason);
   if (!error) error = check_texts(request, reason);
+  if (!error && request.generate.logit_bias.count) error = check_bias(request, reason);
   return error ? error : check_structure(request.generate);
 }
 

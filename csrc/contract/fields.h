@@ -274,6 +274,7 @@ struct Part {
 // of a message in a message, which groups may nest one level less.
 inline bool skip(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax); }
 inline bool skip_inside(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 1); }
+inline bool skip_twice_inside(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 2); }
 inline bool refuse(WireReader&, u32) { return false; }
 
 template <class... Field>

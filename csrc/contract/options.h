@@ -38,6 +38,15 @@ struct OptionTexts {
   std::span<const std::string_view> given = {};  // by other protocols than PredictRequest
 };
 
+// How many tokens have a bias; logit_bias() reads them.
+struct BiasCount {
+  u32 count = 0;
+};
+struct TokenBias {
+  u32 id = 0;
+  float bias = 0;
+};
+
 // ---- where the values lie
 
 // How a generator chooses a request's tokens: every value is decided. It lies in the request's slot
@@ -57,6 +66,7 @@ struct Sampling {
   float presence_penalty = 0;    // subtracted once from the logits of the answer's tokens; 0: off
   float frequency_penalty = 0;   // the same for each time that such a token stands there; 0: off
   float min_p = 0;               // least probability of a token, relative to the likeliest's; 0: off
+  float typical_p = 1;           // share of the likelihood that the most typical tokens have; 1: off
   u32 top_logprobs = 0;          // the log probabilities of so many likeliest tokens; 0: off
 
   bool operator==(const Sampling&) const = default;
@@ -64,9 +74,13 @@ struct Sampling {
 
 // fastqps.v1.GenerateOptions, as a request has them.
 struct GenerateOptions : Sampling {
-  u32 given = 0;  // bit n: the field of number n; only of `optional` fields
+  u32 given = 0;    // bit n: the field of number n; only of `optional` fields
+  u32 n = 0;        // answers; 0: 1
+  u32 best_of = 0;  // of how many candidates they are the best; 0: n
   OptionTexts stop;
   OptionTexts choices;  // one of which the text is
+  BiasCount logit_bias;
+  bool include_stop_text = false;
   bool ignore_eos = false;
   bool logprobs = false;
   bool add_special_tokens = true;
@@ -74,6 +88,8 @@ struct GenerateOptions : Sampling {
   std::string_view structure_text;  // its schema, expression or grammar
   bool lowers_max_tokens = false;   // above the model's limit, max_tokens is that limit
 
+  u32 answers() const { return std::max(n, 1u); }
+  u32 candidates() const { return std::max(best_of, answers()); }
   bool has(u32 number) const { return given >> number & 1; }
   void set_given(u32 number) { given |= u32(1) << number; }
 };
@@ -93,10 +109,12 @@ struct OutputOptions {
 // ---- rows
 
 inline constexpr u32 kStopStringsMax = 16;
-inline constexpr u32 kChoicesMax = 64;
-inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoicesMax);  // of any list
-inline constexpr u32 kTextBytesMax = 256;                                 // of a stop string or a choice
+inline constexpr u32 kAnswersMax = 128;  // to one prompt
+inline constexpr u32 kChoiceTextsMax = 64;
+inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoiceTextsMax);  // of any list
+inline constexpr u32 kTextBytesMax = 256;                                     // of a stop string or a choice
 inline constexpr u32 kStructureBytesMax = 64 << 10;
+inline constexpr u32 kLogitBiasMax = 300;
 inline constexpr u32 kTopLogprobsMax = 20;
 
 struct Range {
@@ -135,7 +153,8 @@ struct Option {
 template <class M, class T>
 Option(const char*, u32, T M::*, u8 = 0, Range = {}, const char* = nullptr) -> Option<M, T>;
 
-inline constexpr u32 kSeedField = 5, kStopField = 6, kChoicesField = 27, kMinTokensField = 12, kMinLengthField = 15;
+inline constexpr u32 kSeedField = 5, kStopField = 6, kChoicesField = 27, kMinTokensField = 12, kMinLengthField = 15,
+                     kLogitBiasField = 25;
 
 inline constexpr std::tuple kGenerateOptions{
     Option{"generate.max_tokens", 1, &Sampling::max_tokens, kZeroIsAbsent | kByName},
@@ -161,8 +180,13 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.frequency_penalty", 17, &Sampling::frequency_penalty, kByName | kChangesLogits,
            Range{.high = 2, .low = -2}},
     Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
+    Option{"generate.typical_p", 19, &Sampling::typical_p, kOptional | kByName, Range{1, true}},
+    Option{"generate.n", 20, &GenerateOptions::n, kZeroIsAbsent, Range{kAnswersMax}},
+    Option{"generate.best_of", 21, &GenerateOptions::best_of, kZeroIsAbsent, Range{kAnswersMax}},
     Option{"generate.top_logprobs", 22, &Sampling::top_logprobs, 0, Range{kTopLogprobsMax}},
-    Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoicesMax}},
+    Option{"generate.logit_bias", kLogitBiasField, &GenerateOptions::logit_bias, 0, Range{kLogitBiasMax}},
+    Option{"generate.include_stop_text", 26, &GenerateOptions::include_stop_text, kByName},
+    Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoiceTextsMax}},
     Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
     Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},
 };

@@ -29,6 +29,17 @@ struct IdsOfList : Integer {
     return true;
   }
 };
+// An entry of the map. One with fields that are not known is left out, as protobuf's runtime does.
+using BiasFields = Fields<Field<1, Integer, &TokenBias::id>, Field<2, Fixed32, &TokenBias::bias>>;
+struct CountedBias : Bytes {
+  static bool read(WireReader& in, BiasCount& biases) {
+    std::string_view entry;
+    TokenBias bias;
+    if (!in.bytes(&entry)) return false;
+    if (BiasFields::read(entry, bias, refuse)) return ++biases.count;
+    return BiasFields::read(entry, bias, skip_twice_inside);
+  }
+};
 template <class T>
 struct KindOf : std::type_identity<Integer> {};
 template <>
@@ -41,6 +52,8 @@ template <>
 struct KindOf<IdList> : std::type_identity<IdsOfList> {};
 template <>
 struct KindOf<OptionTexts> : std::type_identity<CountedText> {};
+template <>
+struct KindOf<BiasCount> : std::type_identity<CountedBias> {};
 template <>
 struct KindOf<std::string_view> : std::type_identity<OneText> {};
 

@@ -64,8 +64,6 @@ struct PairInput : Bytes {
   }
 };
 
-inline bool skip_in_chat(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax - 2); }
-
 struct RoleName : Bytes {
   static FieldError read(WireReader& in, ChatMessage& message) {
     std::string_view name;
@@ -82,7 +80,7 @@ struct CountedMessage : Bytes {
     ChatMessage message;
     chat.count++;
     if (!in.bytes(&part)) return {"chat.messages", kDamaged};
-    return MessageFields::parse(part, message, "chat.messages", skip_in_chat);
+    return MessageFields::parse(part, message, "chat.messages", skip_twice_inside);
   }
 };
 struct Continues : Bool {
@@ -149,9 +147,19 @@ struct Copied : Kind {
 struct KeptMessage : Bytes {
   static bool read(WireReader& in, std::vector<ChatMessage>& out) {
     std::string_view part;
-    return in.bytes(&part) && MessageFields::read(part, out.emplace_back(), skip_in_chat);
+    return in.bytes(&part) && MessageFields::read(part, out.emplace_back(), skip_twice_inside);
   }
 };
+struct KeptBias : Bytes {
+  static bool read(WireReader& in, TokenBias*& out) {
+    std::string_view entry;
+    TokenBias bias;
+    if (!in.bytes(&entry)) return false;
+    if (BiasFields::read(entry, bias, refuse)) *out++ = bias;
+    return true;
+  }
+};
+using BiasPieces = Fields<Field<6, Submessage<Fields<Field<kLogitBiasField, KeptBias>>>>>;
 using ChatPieces = Fields<Field<16, Submessage<Fields<Field<1, KeptMessage>>>>>;
 using TokenPieces = Fields<Field<3, Submessage<Fields<Field<1, Copied<Integer>>>>>>;
 template <u32 number>
@@ -201,6 +209,11 @@ void texts_of(const RequestView& request, OptionTexts GenerateOptions::*list, st
     (void)TextPieces<kStopField>::read(request.generate_pieces, out);
   else
     (void)TextPieces<kChoicesField>::read(request.generate_pieces, out);
+}
+
+void logit_bias(const RequestView& request, TokenBias* out) {
+  out = std::copy(request.biases.begin(), request.biases.end(), out);
+  (void)BiasPieces::read(request.generate_pieces, out);
 }
 
 FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count,

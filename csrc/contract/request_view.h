@@ -85,13 +85,15 @@ struct RequestView {
   OutputOptions output;
   GenerateOptions generate;
 
-  // The repeated fields, for token_ids() and texts_of(): as parts of a PredictRequest that are read a second time, or,
-  // of other protocols, as they are.
+  // The repeated fields, for token_ids(), texts_of() and logit_bias(): as parts of a PredictRequest that are read a
+  // second time, or, of other protocols, as they are.
   std::string_view token_pieces;
   std::string_view generate_pieces;
   std::span<const u32> tokens;
-  const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
-  std::string_view trace_state;       // of such a span
+  std::span<const TokenBias> biases;
+  const SpanContext* span = nullptr;           // input == kStep: that of the edge which traces it; nullptr: none
+  std::string_view trace_state;                // of such a span
+  std::span<const std::string_view> attached;  // input == kStep: the parts of its item, as they lie beside a slot
 };
 
 inline constexpr Sampling kNoSampling{};
@@ -113,6 +115,10 @@ void chat_messages(const RequestView& request, std::vector<ChatMessage>& out);
 // Copies views of a list's texts, such as GenerateOptions::stop, to out[0 .. count). After check_request() they are at
 // most kTextsMax.
 void texts_of(const RequestView& request, OptionTexts GenerateOptions::*list, std::string_view* out);
+
+// Copies the entries of logit_bias to out[0 .. generate.logit_bias.count). After check_request() they are at most
+// kLogitBiasMax, of different tokens.
+void logit_bias(const RequestView& request, TokenBias* out);
 
 // Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
 // than fit (the refusal names their number), or damage outside the items, is an error for the whole call; a damaged

@@ -58,7 +58,7 @@ struct TopView {
 };
 
 // One of the texts that a request lets the model choose from. score: its probability among them.
-struct ChoiceView {
+struct ChoiceScore {
   std::string_view text = {};
   float logprob = 0, score = 0;
 };
@@ -71,7 +71,7 @@ struct GenerationView {
   TopView top = {};  // empty: not asked for
   std::span<const u32> text_offsets =
       {};  // with logprobs: how many characters of the answer are in front of each token
-  std::span<const ChoiceView> choices = {};  // in the request's order; empty: any text was possible
+  std::span<const ChoiceScore> choice_scores = {};  // in the request's order; empty: any text was possible
 };
 
 // An answer as it lies in its slot, for an edge.
@@ -100,6 +100,12 @@ struct Timings {
   u32 us[9] = {};
 };
 
+// What the items of a call have together.
+struct CallUsage {
+  u32 items = 0;
+  u64 input_tokens = 0, output_tokens = 0;
+};
+
 // Only the view that `output` names is read. The pointers may be null: the field is then absent.
 struct ResponseView {
   u64 request_id = 0;
@@ -107,6 +113,7 @@ struct ResponseView {
   EmbeddingView embedding = {};
   std::span<const LabelView> labels = {};
   GenerationView generation = {};
+  std::span<const GenerationView> other_choices = {};
   std::span<const EntityView> entities = {};
   SparseView sparse = {};
   SlotView slot = {};
@@ -120,6 +127,8 @@ struct ChunkView {
   GenerationView generation = {};  // the part since the last chunk; finish_reason only in the last one
   const Usage* usage = nullptr;
   const Timings* timings = nullptr;
+  u32 choice = 0;                   // the item's place in its call
+  const CallUsage* call = nullptr;  // only in the last chunk of all choices, of a call that is a group
 };
 
 // The exact number of bytes that write_response() writes; a message is far below 2 GiB by the limits on its parts.

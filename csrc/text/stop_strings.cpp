@@ -4,10 +4,11 @@
 
 namespace fastqps::text {
 
-bool StopStrings::assign(std::span<const std::string_view> strings) {
+bool StopStrings::assign(std::span<const std::string_view> strings, bool keeps_match) {
   const auto wrong = [](std::string_view s) { return s.empty() || s.size() > kBytesMax; };
   if (strings.size() > kStringsMax || std::any_of(strings.begin(), strings.end(), wrong)) return false;
   *this = {};
+  keeps_match_ = keeps_match;
   for (const std::string_view s : strings) {
     const u32 begin = static_cast<u32>(bytes_.size());
     bytes_ += s;
@@ -35,6 +36,12 @@ void give_out(std::string_view held, std::string_view piece, std::size_t n_bytes
 
 }  // namespace
 
+bool StopStrings::has(std::string_view string) const {
+  return std::any_of(strings_.begin(), strings_.end(), [&](const Follower& of) {
+    return std::string_view(bytes_).substr(of.begin, of.n_bytes) == string;
+  });
+}
+
 void StopStrings::restart() {
   for (Follower& of : strings_) of.matched = 0;
   held_ = kNone;
@@ -50,7 +57,7 @@ bool StopStrings::feed(std::string_view piece, std::string& out) {
     if (found == kNone) continue;
     matched_ = true;
     index_ = found;
-    give_out(before, piece, before.size() + i + 1 - strings_[found].n_bytes, out);
+    give_out(before, piece, before.size() + i + 1 - (keeps_match_ ? 0 : strings_[found].n_bytes), out);
     return true;
   }
   give_out(before, piece, before.size() + piece.size() - held().size(), out);

@@ -12,8 +12,9 @@
 namespace fastqps::text {
 
 // The match that ends first counts, so that a generation can stop there; of those that end at the same byte the one
-// that begins first. Text from the match on is never given out, and neither is, before it is decided, text that may be
-// the beginning of a match. Linear: each string follows the text by its own table of borders (Knuth, Morris, Pratt).
+// that begins first. Text from the match on is never given out, but the match itself where it is kept, and neither is,
+// before it is decided, text that may be the beginning of a match. Linear: each string follows the text by its own
+// table of borders (Knuth, Morris, Pratt).
 class StopStrings {
  public:
   static constexpr u32 kStringsMax = 16;
@@ -22,12 +23,14 @@ class StopStrings {
   StopStrings() = default;  // no strings: all text passes
 
   // False, and nothing is changed, where there are too many, or one is empty or too long. Else begins anew.
-  bool assign(std::span<const std::string_view> strings);
+  // keeps_match: the text has the match at its end.
+  bool assign(std::span<const std::string_view> strings, bool keeps_match = false);
 
   // Forgets the text, and keeps the strings.
   void restart();
 
   bool empty() const { return strings_.empty(); }
+  bool has(std::string_view string) const;
   bool matched() const { return matched_; }
   // Which string matched, of those assigned.
   u32 index() const { return index_; }
@@ -55,7 +58,7 @@ class StopStrings {
   std::vector<Follower> strings_;
   std::bitset<256> begins_;  // bytes that a string begins with
   u32 held_ = kNone;         // the string that has matched most; kNone: none has matched anything
-  bool matched_ = false;
+  bool matched_ = false, keeps_match_ = false;
   u32 index_ = 0;
 };
 

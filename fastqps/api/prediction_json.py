@@ -1,4 +1,4 @@
-"""Answers as JSON, the same from a server, from the engine, and on the admin port."""
+"""Answers as JSON, the same from a server and from the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
     """One item of a server's answer."""
     if isinstance(found, PredictionError):
-        return error_json(found.error.code, found.error.message)
+        return {"error": {"code": StatusCode(found.error.code).name, "message": found.error.message}}
     shown: dict[str, Any] = {}
     if found.embedding is not None:
         shown["embedding"] = _floats(found.embedding)
@@ -52,6 +52,8 @@ def generation_json(found: Generation) -> dict[str, Any]:
     _show_logprobs(found, shown)
     if found.usage is not None:
         shown |= _usage(found.usage, made=True)
+    if found.other_choices:
+        shown["other_choices"] = [generation_json(each) for each in found.other_choices]
     return shown
 
 
@@ -69,6 +71,8 @@ def _likely(id: int, logprob: float) -> dict[str, Any]:
 def chunk_json(found: Chunk) -> dict[str, Any]:
     """A piece of a text that is being made."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
+    if found.choice:
+        shown["choice"] = found.choice
     _show_logprobs(found, shown)
     if found.finish_reason is not None:
         shown["finish_reason"] = found.finish_reason
@@ -89,11 +93,6 @@ def answer_json(
         return {"embedding": _floats(found)}
     labels = [{"name": one[0], "score": one[1]} for one in found if not isinstance(one, Entity)]
     return {"labels": labels} if labels else {"entities": entities_json([e for e in found if isinstance(e, Entity)])}
-
-
-def error_json(code: int, message: str) -> dict[str, Any]:
-    """A failure, with gRPC's name of its code."""
-    return {"error": {"code": StatusCode(code).name, "message": message}}
 
 
 def _usage(found: Usage, made: bool = False) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, RULE_FORBIDDEN, RULE_FORCED, RULE_NOT_FIRST, RULE_WORDS
+from fastqps._core import ADMITTED_WORDS, BIAS_WORDS, RULE_FORBIDDEN, RULE_FORCED, RULE_NOT_FIRST, RULE_WORDS
 from fastqps.models.card import ModelCard
 from fastqps.models.files.generation_keys import LogitOptions
 
@@ -107,6 +107,7 @@ class DecodeState:
     prefix: torch.Tensor  # [layers, 2, kv_heads, prefix_len, head_dim]
     last_token: torch.Tensor  # int32 [slots + 1]
     params: torch.Tensor  # int32 [slots + 1, ADMITTED_WORDS]
+    biases: torch.Tensor  # int32 [slots + 1, BIAS_WORDS], in the host's memory: csrc/step/decode/decode_layout.h
     eos_ids: torch.Tensor  # int32
     history: torch.Tensor  # int32 [slots + 1, positions]: each sequence's tokens by position, the prefix included
     rules: LogitRules
@@ -124,6 +125,7 @@ class DecodeState:
     ) -> DecodeState:
         """``slots`` sequences can run."""
         prefix, slots_in_all = card.prefix_ids, slots + 1
+        host = device if device.type == "meta" else torch.device("cpu")
         with device:
             history = torch.zeros(slots_in_all, len(prefix) + card.kv_positions, dtype=torch.int32)
             history[:, : len(prefix)] = torch.tensor(prefix, dtype=torch.int32)
@@ -132,6 +134,7 @@ class DecodeState:
                 prefix=torch.empty(layers, 2, kv_heads, len(prefix), head_dim, dtype=dtype),
                 last_token=torch.zeros(slots_in_all, dtype=torch.int32),
                 params=torch.zeros(slots_in_all, ADMITTED_WORDS, dtype=torch.int32),
+                biases=torch.zeros(slots_in_all, BIAS_WORDS, dtype=torch.int32, device=host),
                 eos_ids=torch.tensor(card.eos_ids, dtype=torch.int32),
                 history=history,
                 rules=LogitRules.of(card.logit_options, card.eos_ids),
@@ -144,6 +147,7 @@ class DecodeState:
             cache=torch.empty_like(self.cache),
             last_token=torch.zeros_like(self.last_token),
             params=torch.zeros_like(self.params),
+            biases=torch.zeros_like(self.biases),
             history=self.history.clone(),
         )
 

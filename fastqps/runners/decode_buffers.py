@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastqps._core import (
     ADMITTED_WORDS,
+    BIAS_WORDS,
     HEADER_MASKS,
     HEADER_WORDS,
     TARGET_WORDS,
@@ -53,6 +54,8 @@ class DecodeBuffers:
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, words]          sampling parameters of sequences that are new in this step
     targets   [S, 21]             of a run that follows a script: how many targets, and their ids
+    biases    [slots, 601]        of each cache slot, where its sequence has any: how many, then id and float bits of
+                                  each; of the lane's steps together
     masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. The system gives memory to what
                                   is written
     tokens    [S]                 sampled from run i's last row
@@ -64,7 +67,7 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
-    The first eight arrays are parts of ``staging``, the others but masks and stamps of ``output``.
+    The first eight arrays are parts of ``staging``, the others but biases, masks and stamps of ``output``.
     """
 
     max_runs: int
@@ -78,6 +81,7 @@ class DecodeBuffers:
     starts: NDArray[np.int32] = field(repr=False)
     made: NDArray[np.int32] = field(repr=False)
     admitted: NDArray[np.int32] = field(repr=False)
+    biases: NDArray[np.int32] = field(repr=False)
     targets: NDArray[np.int32] = field(repr=False)
     masks: NDArray[np.int32] = field(repr=False)
     tokens: NDArray[np.int32] = field(repr=False)
@@ -87,17 +91,25 @@ class DecodeBuffers:
     stamps: NDArray[np.int64] = field(repr=False)
 
     @classmethod
-    def allocate(cls, max_runs: int, max_tokens: int, vocab: int = 0) -> DecodeBuffers:
+    def allocate(
+        cls, max_runs: int, max_tokens: int, vocab: int = 0, biases: NDArray[np.int32] | None = None
+    ) -> DecodeBuffers:
         """Zeroed blocks on cache-line boundaries; their addresses never change. ``vocab`` 0: they take no masks."""
         layout = DecodeLayout(max_tokens, max_runs)
         staging, output = aligned(layout.words, np.int32), aligned(layout.out_words, np.int32)
-        return cls.over(staging, output, max_runs, max_tokens, vocab)
+        return cls.over(staging, output, max_runs, max_tokens, vocab, biases)
 
     @classmethod
     def over(
-        cls, staging: NDArray[np.int32], output: NDArray[np.int32], max_runs: int, max_tokens: int, vocab: int = 0
+        cls,
+        staging: NDArray[np.int32],
+        output: NDArray[np.int32],
+        max_runs: int,
+        max_tokens: int,
+        vocab: int = 0,
+        biases: NDArray[np.int32] | None = None,
     ) -> DecodeBuffers:
-        """The sections of two blocks that someone else holds."""
+        """The sections of two blocks that someone else holds. Without ``biases`` there is no place for any."""
         at = DecodeLayout(max_tokens, max_runs)
 
         return cls(
@@ -112,6 +124,7 @@ class DecodeBuffers:
             starts=staging[at.starts :][: max_runs + 1],
             made=staging[at.made :][:max_runs],
             admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
+            biases=np.zeros((0, BIAS_WORDS), np.int32) if biases is None else biases,
             targets=target_rows(staging, at),
             masks=aligned(max_runs * mask_words(vocab), np.int32).reshape(max_runs, mask_words(vocab)),
             tokens=output[at.out_tokens :][:max_runs],
@@ -130,10 +143,11 @@ class DecodeBuffers:
         return stepper.add(lane=lane, stamps=self.stamps.ctypes.data, **self.blocks())
 
     def blocks(self) -> dict[str, int]:
-        """The arguments of ``DecodeBatch.add``: the addresses of both blocks, and their shape."""
+        """The arguments of ``DecodeBatch.add``: the addresses of both blocks and of the biases, and their shape."""
         return {
             "staging": self.staging.ctypes.data,
             "output": self.output.ctypes.data,
             "max_tokens": self.max_tokens,
             "max_runs": self.max_runs,
+            "biases": self.biases.ctypes.data if len(self.biases) else 0,
         }

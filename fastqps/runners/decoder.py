@@ -32,7 +32,7 @@ class DecoderRunner:
     ) -> None:
         self.card = card
         self._model, self._state, self._arena = model, state, arena or Arena()
-        self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens, card.vocab_size)
+        self._buffers = b = DecodeBuffers.allocate(state.slots, max_tokens, card.vocab_size, state.biases.numpy())
         rows, runs = (b.input_ids, b.positions, b.kv_slots), (b.made, b.tokens, b.logprobs, b.finish, b.top)
         self._rows, self._runs = [torch.from_numpy(a) for a in rows], [torch.from_numpy(a) for a in runs]
         self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)

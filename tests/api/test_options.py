@@ -21,9 +21,11 @@ KINDS = {
     "bool": (Field.TYPE_BOOL, False),
     "ids": (Field.TYPE_UINT32, True),
     "texts": (Field.TYPE_STRING, True),
+    "biases": (Field.TYPE_MESSAGE, True),
     "text": (Field.TYPE_STRING, False),
 }
 PYTHON = {"uint32": "int", "uint64": "int", "float": "float", "bool": "bool", "ids": "Sequence[int]"}
+PYTHON |= {"biases": "Mapping[int, float]"}
 
 
 def rows_of(message: str) -> list[OptionRow]:

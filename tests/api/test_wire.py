@@ -13,9 +13,9 @@ import pytest
 from google import protobuf
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
+from wire import wire
 
 from fastqps._core import TASKS
-from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute
@@ -55,7 +55,10 @@ def values_of(message: Any) -> dict[str, Any]:
             return None
         return bits(found) if field.cpp_type == FieldDescriptor.CPPTYPE_FLOAT else found
 
-    return {field.name: value(field) for field in message.DESCRIPTOR.fields if not field.message_type}
+    found = {field.name: value(field) for field in message.DESCRIPTOR.fields if not field.message_type}
+    if isinstance(message, pb.GenerateOptions):
+        found["logit_bias"] = {id: bits(bias) for id, bias in message.logit_bias.items()}
+    return found
 
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -84,6 +87,9 @@ def seen_by_us(message: bytes) -> dict[str, Any] | None:
     for part in ("output", "generate"):
         if r[part]:
             r[part] = {name: bits(value) if type(value) is float else value for name, value in r[part].items()}
+    if r["generate"]:
+        biases = r["generate"]["logit_bias"]
+        r["generate"]["logit_bias"] = {id: bits(bias) for id, bias in biases.items()}
     return r
 
 
@@ -203,7 +209,8 @@ def submessage(makers: list[Any]) -> Any:
 TOKEN_IDS = submessage([(numbers_field, 1)])
 PAIR = submessage([(string_field, 1), (string_field, 2)])
 OUTPUT = submessage([(number_field, n) for n in range(1, 9)])
-GENERATE_FIELDS = [(number_field, n) for n in (1, 3, 5, 7, 8, 11, 12)] + [(float_field, n) for n in (2, 4, 10)]
+GENERATE_FIELDS = [(number_field, n) for n in (1, 3, 5, 7, 8, 11, 12, 26)] + [(float_field, n) for n in (2, 4, 10, 19)]
+GENERATE_FIELDS += [(submessage([(number_field, 1), (float_field, 2)]), 25)] * 2
 GENERATE = submessage(GENERATE_FIELDS + [(string_field, 6), (numbers_field, 9), (numbers_field, 13)] * 2)
 REQUEST = [(string_field, 1), (string_field, 2), (TOKEN_IDS, 3), (number_field, 4), (number_field, 5), (GENERATE, 6)]
 REQUEST += [(OUTPUT, 7), (number_field, 8), (number_field, 9), (PAIR, 10), (TOKEN_IDS, 3), (PAIR, 10)]
@@ -278,7 +285,13 @@ def test_every_truncation_of_a_full_request_is_seen_alike() -> None:
         request_id=2**40,
         priority=pb.PRIORITY_HIGH,
         generate=pb.GenerateOptions(
-            top_p=0.5, seed=7, stop=["a", "bé"], stop_token_ids=[1, 2], repetition_penalty=1.5, suppress_token_ids=[3]
+            top_p=0.5,
+            seed=7,
+            stop=["a", "bé"],
+            stop_token_ids=[1, 2],
+            repetition_penalty=1.5,
+            suppress_token_ids=[3],
+            logit_bias={5: -1.5, 700: 100},
         ),
         output=pb.OutputOptions(normalize=False, dimensions=300),
         timeout_us=10_000,
@@ -370,6 +383,7 @@ def random_response(rng: random.Random) -> dict[str, Any]:
             out["classification"] = labels
         case 2:
             out["generation"] = random_generation(rng)
+            out["other_choices"] = [random_generation(rng) for _ in range(rng.choice([0, 0, 1, 3]))]
         case 3:
             size = rng.choice([0, 1, 9])
             out["entities"] = [
@@ -415,6 +429,8 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
         message.classification.CopyFrom(pb.Classification(labels=labels))
     if "generation" in parts:
         message.generation.CopyFrom(pb.Generation(**generation_fields(parts["generation"])))
+        for each in parts.get("other_choices", ()):
+            message.generation.other_choices.add(**generation_fields(each))
     if "multi" in parts:
         values, raw, dtype, dimensions = parts["multi"]
         message.multi.CopyFrom(pb.MultiVector(values=values, raw=raw, dtype=dtype, dimensions=dimensions))
@@ -446,5 +462,7 @@ def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
         for other in ("status", "sparse"):
             parts.pop(other, None)
         parts["generation"] = random_generation(rng)
-        theirs = pb.GenerateChunk(request_id=parts["request_id"], **generation_fields(parts["generation"]))
+        parts["choice"] = rng.choice([0, 1, 127])
+        fields = {**generation_fields(parts["generation"]), "choice": parts["choice"]}
+        theirs = pb.GenerateChunk(request_id=parts["request_id"], **fields)
         assert wire.encode_chunk(parts) == fill_common(theirs, parts).SerializeToString(), parts

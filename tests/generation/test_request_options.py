@@ -70,6 +70,9 @@ def random_options(rng: random.Random, max_tokens: int) -> dict[str, Any]:
     if rng.random() < 0.4:
         ids = [id for id in range(VOCAB) if id != FORCED]  # a request that suppresses all that is forced is refused
         found["suppress_token_ids"] = tuple(rng.sample(ids, rng.randint(1, 8)))
+    if rng.random() < 0.4:
+        ids = rng.sample(range(VOCAB), rng.choice([1, 5, min(VOCAB, 300)]))
+        found["logit_bias"] = {id: rng.choice([-100.0, -3.0, -0.25, 0.0, 1.5, 4.0]) for id in ids}
     for name in ("presence_penalty", "frequency_penalty"):
         if rng.random() < 0.3:
             found[name] = rng.choice([-2.0, -0.1, 0.0, 0.3, 1.1])
@@ -99,6 +102,8 @@ def expected(model: Any, ids: list[int], max_tokens: int, eos: list[int], option
         named["min_new_tokens"] = options["min_tokens"]
     if "suppress_token_ids" in options:
         named["suppress_tokens"] = [*(model.generation_config.suppress_tokens or []), *options["suppress_token_ids"]]
+    if options.get("logit_bias"):
+        named["sequence_bias"] = {(id,): bias for id, bias in options["logit_bias"].items()}
     forced_at = len(ids) + max_tokens - 1 if model.generation_config.forced_eos_token_id is not None else None
     penalties = (options.get(name, 0.0) for name in ("presence_penalty", "frequency_penalty"))
     row = torch.tensor([ids])
@@ -174,6 +179,7 @@ def test_options_make_a_difference(tmp_path: Path) -> None:
         {"presence_penalty": 1.5},
         {"frequency_penalty": 0.7},
         {"frequency_penalty": -0.7},
+        {"logit_bias": {plain[0]: -100.0, plain[1]: 3.0}},
     ):
         want = expected(model, ids, MAX_OUTPUT, EOS, options)
         assert want != plain, options
@@ -301,6 +307,11 @@ def test_the_engine_has_the_options(tmp_path: Path) -> None:
             for name in ("presence_penalty", "frequency_penalty")
         ),
         ({"min_p": 1.5}, "min_p 1.5 is out of range: at least 0, at most 1"),
+        *(({"typical_p": value}, "typical_p .* above 0, at most 1") for value in (0.0, 1.1)),
+        ({"logit_bias": {VOCAB: 1.0}}, f"logit_bias .* from 0 to {VOCAB - 1}"),
+        ({"logit_bias": {3: 100.5}}, "logit_bias .* values from -100 to 100"),
+        ({"logit_bias": {3: float("nan")}}, "logit_bias .* values from -100 to 100"),
+        ({"logit_bias": dict.fromkeys(range(301), 1.0)}, "logit_bias .* at most 300 tokens"),
         ({"no_repeat_ngram_size": 65}, "no_repeat_ngram_size 65 is out of range: 0 to 64"),
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size -1 "),
         ({"min_tokens": 5, "max_tokens": 4}, "min_tokens 5 is out of range: at least 0, at most max_tokens, 4"),

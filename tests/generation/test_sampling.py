@@ -10,9 +10,15 @@ import pytest
 import torch
 from generators import random_sampling
 from padded import TorchDecodeOps
-from transformers import TemperatureLogitsWarper, TopPLogitsWarper
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
 
-from fastqps._core import ADMITTED_WORDS, sequence_params
+from fastqps._core import ADMITTED_WORDS, BIAS_WORDS, sequence_params
 from fastqps.api.request import GenerateOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeStep, LogitRules
@@ -27,6 +33,7 @@ class State:
         self.params = torch.zeros(slots + 1, ADMITTED_WORDS, dtype=torch.int32)
         self.last_token = torch.zeros(slots + 1, dtype=torch.int32)
         self.eos_ids = torch.tensor(eos_ids, dtype=torch.int32)
+        self.biases = torch.zeros(slots + 1, BIAS_WORDS, dtype=torch.int32)
         self.history = torch.zeros(slots + 1, 1, dtype=torch.int32)
         self.rules = LogitRules.of(None, ())
 
@@ -118,6 +125,45 @@ def test_a_nucleus_is_that_of_transformers(vocab: int, temperature: float, top_p
     assert len(kept) > 64
     sampling = GenerateOptions(max_tokens=1 << 20, temperature=temperature, top_k=0, top_p=top_p, seed=7)
     got = draw(CpuDecodeOps(torch.float32), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
+    seen = Counter(got["tokens"])
+    assert set(seen) <= set(kept)
+    chi_square = sum((seen[i] - draws * float(p[i])) ** 2 / (draws * float(p[i])) for i in kept)
+    freedom = len(kept) - 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5, "four standard deviations above what chance gives"
+
+
+@pytest.mark.parametrize(
+    ("vocab", "temperature", "top_k", "top_p", "min_p", "typical_p"),
+    [
+        (12, 3.0, 0, 1.0, 0.0, 0.7),
+        (300, 2.0, 0, 1.0, 0.0, 0.3),
+        (300, 1.0, 40, 1.0, 0.0, 0.6),
+        (300, 2.0, 0, 0.8, 0.0, 0.9),
+        (300, 1.5, 50, 0.9, 0.02, 0.7),
+        (300, 1.5, 0, 1.0, 0.05, 0.4),
+    ],
+)
+@pytest.mark.parametrize("ops", [CpuDecodeOps, TorchDecodeOps])
+def test_typical_tokens_are_those_of_transformers(
+    ops: Any, vocab: int, temperature: float, top_k: int, top_p: float, min_p: float, typical_p: float
+) -> None:
+    """Behind its other warpers, in transformers' order: each token that is left is drawn as often as is likely."""
+    torch.manual_seed(5)
+    row, draws = torch.randn(1, vocab) * 1.5, 20_000
+    warpers: list[Any] = [TemperatureLogitsWarper(temperature)]
+    warpers += [TopKLogitsWarper(top_k)] if top_k else []
+    warpers += [TopPLogitsWarper(top_p)] if top_p < 1 else []
+    warpers += [MinPLogitsWarper(min_p)] if min_p else []
+    warped = row
+    for warper in warpers:
+        warped = warper(torch.zeros(1, 1), warped)
+    before = int((warped > -torch.inf).sum())
+    p = TypicalLogitsWarper(typical_p)(torch.zeros(1, 1), warped)[0].double().softmax(-1)
+    kept = torch.nonzero(p).flatten().tolist()
+    assert 1 < len(kept) < before
+    options = GenerateOptions(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical_p)
+    sampling = GenerateOptions(max_tokens=1 << 20, seed=7, **options)
+    got = draw(ops(torch.float32), row.repeat(draws, 1), [sampling] * draws, list(range(draws)), [])
     seen = Counter(got["tokens"])
     assert set(seen) <= set(kept)
     chi_square = sum((seen[i] - draws * float(p[i])) ** 2 / (draws * float(p[i])) for i in kept)

@@ -11,7 +11,7 @@ import torch
 from kernel_rows import DEVICE, by_torch_too
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 
-from fastqps._core import ADMITTED_WORDS, sequence_params
+from fastqps._core import ADMITTED_WORDS, LOGIT_BIAS_MAX, sequence_params
 from fastqps.kernels.layers import LogitChanges
 from fastqps.kernels.sampling.logit_options import logit_options
 from fastqps.models.files.generation_keys import LogitOptions
@@ -60,14 +60,21 @@ def random_run(rng: random.Random, slot: int, vocab: int, state: DecodeState) ->
         "presence_penalty": rng.choice([0.0, 0.0, 1.1, -2.0]),
         "frequency_penalty": rng.choice([0.0, 0.0, 0.3, -0.7]),
     }
-    params = sequence_params(slot, max_tokens=rng.choice([1, 2, 6, 99]), **(options if rng.random() < 0.7 else {}))
+    biased = rng.random() < 0.5
+    if biased:
+        ids = rng.sample(range(vocab), min(vocab, rng.choice([1, 5, LOGIT_BIAS_MAX])))
+        values = ints([word for id in ids for word in (id, 0)], 2 * len(ids))
+        values[1::2] = torch.tensor([rng.choice([-100.0, -1.5, 0.0, 0.7, 100.0]) for _ in ids]).view(torch.int32)
+        state.biases[slot, 0], state.biases[slot, 1 : 1 + len(values)] = len(ids), values
+    own = options if rng.random() < 0.7 else {}
+    params = sequence_params(slot, max_tokens=rng.choice([1, 2, 6, 99]), biased=biased, **own)
     state.params[slot] = ints(params, ADMITTED_WORDS)
     return length, made
 
 
 def changes_of(step: Rows, made: torch.Tensor, s: DecodeState) -> LogitChanges:
     where = (step.on_device(name) for name in ("starts", "kv_slots", "positions"))
-    tables = s.params, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()
+    tables = s.params, s.biases, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()
     return LogitChanges(*where, made, *tables, s.rules.n_forced, s.rules.longest)
 
 
@@ -93,6 +100,18 @@ def test_random_sequences(seed: int, computed_by: str) -> None:
         logit_options(logits, changes_of(step, ints(made, runs + 2, DEVICE), s))
         assert torch.equal(logits[:runs].cpu(), wanted.to(dtype)), dtype
         assert logits[runs:].isnan().all(), "padding"
+
+
+def test_a_row_of_biases_that_is_being_written_does_no_harm(computed_by: str) -> None:
+    """A late row can find any words there: too many, ids beyond the vocabulary, and one id twice."""
+    state, vocab = empty_state(2, n_eos=1), 20
+    state.biases[0] = torch.tensor([1 << 30] + [-1, 0, vocab, 0, 1 << 30, 0] * 100, dtype=torch.int32)
+    state.params[0] = ints(sequence_params(0, max_tokens=9, biased=True), ADMITTED_WORDS)
+    step, before = Rows([(0, 0, 3)], T=6, S=3), torch.randn(3, vocab)
+    s, logits = on_tests_device(state), before.to(DEVICE, copy=True)
+    logit_options(logits, changes_of(step, ints([0], 3, DEVICE), s))
+    assert torch.equal(logits.cpu(), before)
+    assert torch.equal(CPU.change_logits(before[:1].clone(), step.exact(made=ints([0], 1)), state), before[:1])
 
 
 def test_without_options_nothing_is_written() -> None:

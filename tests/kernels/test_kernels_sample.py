@@ -160,6 +160,25 @@ def test_a_nucleus_wider_than_the_candidates(top_p: float, min_p: float) -> None
     assert wanted[3] >= 64, "some token is none of the first 64"
 
 
+@pytest.mark.parametrize(
+    ("top_p", "top_k", "min_p"),
+    [(1.0, 0, 0.0), (0.9, 0, 0.0), *nightly((1.0, 20, 0.0), (0.8, 0, 0.02), (0.9, 40, 0.1))],
+)
+def test_typical_tokens(top_p: float, top_k: int, min_p: float) -> None:
+    """Of flat and steep logits, of equal ones, and of those that are no numbers."""
+    torch.manual_seed(4)
+    logits = torch.logspace(-1, 1, 8)[:, None] * torch.randn(8, 700)
+    logits[3] = 0.0
+    logits[4] = torch.arange(700) % 3
+    logits[5, ::2] = torch.nan
+    logits[6] = -torch.inf
+    logits[6, 3::7] = 1.0
+    records = [record(1.0, top_p, top_k, min_p, seed=i, typical_p=(0.2, 0.6, 0.95)[i % 3]) for i in range(8)]
+    wanted, found, _, _ = sampled(logits, records, [5] * 8)
+    # Where a random number, or the share that has to be reached, lies at an edge, rounding decides.
+    assert int((found.tokens[:8].cpu() != wanted.tokens).sum()) <= 1
+
+
 def test_ties_go_to_the_first() -> None:
     logits = torch.zeros(6, 700)
     logits[0, [5, 200, 650]] = 1.0
@@ -174,7 +193,11 @@ def test_ties_go_to_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [record(), record(1.0), record(1.0, 0.9), record(0.7, 1.0, 3), record(1.0, 1.0, 0, 0.1)]
+    "option",
+    [
+        *(record(), record(1.0), record(1.0, 0.9), record(0.7, 1.0, 3), record(1.0, 1.0, 0, 0.1)),
+        *(record(1.0, typical_p=0.5), record(1.0, 0.9, 5, typical_p=0.5)),
+    ],
 )
 def test_what_is_not_a_number_is_never_chosen(option: list[int]) -> None:
     nan, inf = torch.nan, torch.inf
@@ -198,11 +221,15 @@ def test_what_is_not_a_number_is_never_chosen(option: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("temperature", "top_p", "top_k", "min_p"),
-    [(0.8, 1.0, 0, 0.0), (1.3, 0.8, 0, 0.0), (1.0, 1.0, 9, 0.0), (1.5, 1.0, 0, 0.05), (1.5, 0.8, 30, 0.03)],
+    ("temperature", "top_p", "top_k", "min_p", "typical_p"),
+    [
+        *((0.8, 1.0, 0, 0.0, 1.0), (1.3, 0.8, 0, 0.0, 1.0), (1.0, 1.0, 9, 0.0, 1.0)),
+        *((1.5, 1.0, 0, 0.05, 1.0), (1.5, 0.8, 30, 0.03, 1.0)),
+        *((2.0, 1.0, 0, 0.0, 0.4), (1.5, 0.9, 50, 0.01, 0.7)),
+    ],
 )
 def test_draws_are_distributed_as_the_warpers_of_transformers_say(
-    temperature: float, top_p: float, top_k: int, min_p: float, computed_by: str
+    temperature: float, top_p: float, top_k: int, min_p: float, typical_p: float, computed_by: str
 ) -> None:
     """Of a vocabulary beyond the candidates: none that is removed, and the others as often as they are likely."""
     n, vocab = 20_000, 100
@@ -210,9 +237,11 @@ def test_draws_are_distributed_as_the_warpers_of_transformers_say(
     warpers = tr.LogitsProcessorList([tr.TemperatureLogitsWarper(temperature)])
     warpers += [tr.TopKLogitsWarper(top_k)] if top_k else []
     warpers += [tr.TopPLogitsWarper(top_p), tr.MinPLogitsWarper(min_p)]
+    warpers += [tr.TypicalLogitsWarper(typical_p)] if typical_p < 1 else []
     likely = warpers(torch.zeros(1, 1, dtype=torch.long), logits.clone()).softmax(-1)[0].double()
-    assert (likely == 0).any() == (top_p < 1 or top_k > 0 or min_p > 0)
-    params = torch.tensor([record(temperature, top_p, top_k, min_p)], dtype=torch.int32).repeat(n, 1)
+    assert (likely == 0).any() == (top_p < 1 or top_k > 0 or min_p > 0 or typical_p < 1)
+    words = record(temperature, top_p, top_k, min_p, typical_p=typical_p)
+    params = torch.tensor([words], dtype=torch.int32).repeat(n, 1)
     params[:, PARAM_WORDS["seed"]] = torch.arange(n)
     rows, made = logits.expand(n, -1).contiguous(), ints([0] * n, n)
     if computed_by == "torch":

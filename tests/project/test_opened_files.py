@@ -59,14 +59,15 @@ OTHERS = {
 # Modules that parse what is in no file, or in one that this server wrote.
 PARSERS = {"tomllib.loads": {"files/documents.py"}}
 PARSERS["json.loads"] = {
-    *("admin/model_pages.py", "admin/pages.py", "bench/measure/generator.py", "devices/cuda/manifest.py"),
+    *("admin/model_pages.py", "bench/measure/generator.py", "devices/cuda/manifest.py"),
     *("frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
     *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
     *("structure/trial/process.py", "structure/trial/trial.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
-    *("models/chat/child.py", "models/chat/reading.py", "models/chat/tokens.py", "frontdoor/vllm_tokens.py"),
+    *("models/chat/child.py", "models/chat/reading.py", "models/chat/spellings.py"),
     *(
+        "frontdoor/vllm_tokens.py",
         "models/tokenizers/fixed_tokens.py",
         "models/tokenizers/tokenizer.py",
         "process/children.py",

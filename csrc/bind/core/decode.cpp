@@ -1,6 +1,7 @@
 // Continuous batching for Python: the same DecodeBatch that a dispatcher steps through, without shared memory.
 #include <pybind11/stl.h>
 
+#include <map>
 #include <unordered_map>
 
 #include "bind/bind.h"
@@ -36,10 +37,11 @@ Sampling sampling_of(const py::kwargs& options) {
 
 u8 flags_of(bool ignore_eos, bool logprobs) { return u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0)); }
 
-std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, bool masked,
+std::vector<i32> sequence_params(u32 kv, bool ignore_eos, bool logprobs, bool masked, bool biased,
                                  const py::KWArgs<py::object>& options) {
   std::vector<i32> params(kAdmittedWords);
-  fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0, masked);
+  fill_params(params.data(), kv, sampling_of(options), flags_of(ignore_eos, logprobs), 0,
+              (masked ? u32(kParamMasked) : 0) | (biased ? u32(kParamBiased) : 0));
   return params;
 }
 
@@ -48,7 +50,8 @@ class NamedBatch {
  public:
   NamedBatch(u32 slots, u32 prefix_len) : batch_(slots, prefix_len), names_(slots), tops_(slots) {}
 
-  u32 add(u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
+  u32 add(u64 staging, u64 output, u32 max_tokens, u32 max_runs, u64 biases) {
+    batch_.use_biases(address<i32>(biases));
     steps_.emplace_back(reinterpret_cast<i32*>(staging), reinterpret_cast<const i32*>(output), max_tokens, max_runs);
     return u32(steps_.size() - 1);
   }
@@ -58,16 +61,20 @@ class NamedBatch {
     batch_.begin(at(s));
   }
   bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs, bool masked,
-             const std::vector<u32>& script, const py::KWArgs<py::object>& options) {
+             const std::map<u32, float>& logit_bias, const std::vector<u32>& script,
+             const py::KWArgs<py::object>& options) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
     if (sampling.top_logprobs > kTopLogprobsMax) throw py::value_error("top_logprobs must be at most 20");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
+    if (logit_bias.size() > kLogitBiasMax) throw py::value_error("at most 300 tokens with a bias");
+    std::vector<TokenBias> biases;
+    for (const auto& [id, bias] : logit_bias) biases.push_back({id, bias});
     auto rows = script.empty() ? std::optional(Script{}) : read_script(script, ~0u, ~0u);
     if (!rows) throw py::value_error("script: these words are none");
     const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs), masked,
-                                std::move(*rows));
+                                biases, std::move(*rows));
     if (kv == DecodeBatch::kNobody) return false;
     names_[kv] = user, tops_[kv] = sampling.top_logprobs;
     kv_[user] = kv;
@@ -123,7 +130,7 @@ auto answer_of(const ChoiceTree& tree, const std::vector<float>& firsts, const s
   const std::vector<float> of = shares(sums);
   std::vector<std::pair<double, float>> scores;
   for (u32 i = 0; i < sums.size(); i++) scores.emplace_back(sums[i], of[i]);
-  const u32 chosen = choose(sums, temperature, seed);
+  const u32 chosen = choose_text(sums, temperature, seed);
   return std::make_tuple(chosen, tree.tokens(chosen), tree.logprobs(chosen, found), std::move(scores));
 }
 
@@ -138,13 +145,16 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_LOGPROBS") = u32(kParamLogprobs);
   m.attr("PARAM_LOGIT_OPTIONS") = u32(kParamLogitOptions);
   m.attr("PARAM_MASKED") = u32(kParamMasked);
+  m.attr("PARAM_BIASED") = u32(kParamBiased);
+  m.attr("BIAS_WORDS") = kBiasWords;
+  m.attr("LOGIT_BIAS_MAX") = kLogitBiasMax;
   m.attr("IDS_MAX") = IdList::kMax;
   m.attr("TOP_LOGPROBS_MAX") = kTopLogprobsMax;
   py::typing::Dict<py::str, u32> words;  // the first word of each option's value
   each_param([&](const auto& row, u32 word) { words[py::str(row.name())] = word; });
   m.attr_with_type_hint<decltype(words)>("PARAM_WORDS") = words;
   m.def("sequence_params", &sequence_params, "kv"_a, py::kw_only(), "ignore_eos"_a = false, "logprobs"_a = false,
-        "masked"_a = false,
+        "masked"_a = false, "biased"_a = false,
         "The parameters of a sequence, as a step's `admitted` has them, with the options that DecodeBatch takes.");
   m.def(
       "release_masks", [](u64 state) { step::release_masks(address<i32>(state)); }, "state"_a,
@@ -190,10 +200,11 @@ void register_decode(py::module_& m) {
       "Sequences that generate, and the packed steps made of them; see csrc/step/decode/decode_batch.h.")
       .def(py::init<u32, u32>(), "slots"_a, "prefix_len"_a = 0)
       .def("add", &NamedBatch::add, py::kw_only(), "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
-           "Adds a step's blocks by their addresses; returns its index.")
+           "biases"_a = 0, "Adds a step's blocks by their addresses; returns its index. biases: [slots, BIAS_WORDS].")
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
       .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "ignore_eos"_a = false,
-           "logprobs"_a = false, "masked"_a = false, "script"_a = std::vector<u32>(),
+           "logprobs"_a = false, "masked"_a = false, "logit_bias"_a = std::map<u32, float>(),
+           "script"_a = std::vector<u32>(),
            "Adds a prompt as a new sequence named `user`, with options of Sampling in csrc/contract/options.h. False: "
            "no "
            "room for it in this step.")

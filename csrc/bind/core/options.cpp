@@ -37,6 +37,7 @@ constexpr const char* kind_of(float) { return "float"; }
 constexpr const char* kind_of(bool) { return "bool"; }
 constexpr const char* kind_of(std::optional<bool>) { return "bool"; }
 constexpr const char* kind_of(const IdList&) { return "ids"; }
+constexpr const char* kind_of(BiasCount) { return "biases"; }
 constexpr const char* kind_of(const OptionTexts&) { return "texts"; }
 constexpr const char* kind_of(std::string_view) { return "text"; }
 
@@ -47,7 +48,7 @@ void register_options(py::module_& m) {
       .def_readonly("path", &OptionRow::path, "generate. or output., and the name.")
       .def_property_readonly("name", &OptionRow::name)
       .def_readonly("number", &OptionRow::number, "In the .proto.")
-      .def_readonly("kind", &OptionRow::kind, "uint32, uint64, enum, float, bool, ids, texts or text.")
+      .def_readonly("kind", &OptionRow::kind, "uint32, uint64, enum, float, bool, ids, texts, biases or text.")
       .def_readonly("high", &OptionRow::high, "The most that it can be, or how many; inf: no limit.")
       .def_readonly("above_zero", &OptionRow::above_zero, "0 is below its range, too.")
       .def_readonly("low", &OptionRow::low, "The least that it can be.")

@@ -70,9 +70,9 @@ void attend_slots(Program& self, u64 out, u64 qkv, u64 cache, bool bfloat16, u32
 }
 
 void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs, u32 vocab, u64 starts, u64 kv_slots,
-                   u64 positions, u64 made, u64 params, u64 history, u32 history_len, u64 eos_ids, u32 n_eos, u64 rules,
-                   u64 rule_ids, u32 n_rules, u32 n_forced, u64 masks, u32 mask_words, u64 masks_state, u64 targets,
-                   u64 targets_there) {
+                   u64 positions, u64 made, u64 params, u64 biases, u64 history, u32 history_len, u64 eos_ids,
+                   u32 n_eos, u64 rules, u64 rule_ids, u32 n_rules, u32 n_forced, u64 masks, u32 mask_words,
+                   u64 masks_state, u64 targets, u64 targets_there) {
   const step::LogitChanges job{.logits = address(logits),
                                .out = address<float>(out),
                                .starts = address<const i32>(starts),
@@ -80,6 +80,7 @@ void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs
                                .positions = address<const i32>(positions),
                                .made = address<const i32>(made),
                                .params = address<const i32>(params),
+                               .biases = address<const i32>(biases),
                                .history = address<const i32>(history),
                                .eos_ids = address<const i32>(eos_ids),
                                .rules = {address<const i32>(rules), address<const i32>(rule_ids), n_rules, n_forced},
@@ -142,9 +143,9 @@ void add_decoder_operations(ProgramClass& program) {
            "Attention over cache slots; step::SlotAttention in csrc/step/cpu/cpu_decode.h. n_slots counts the one "
            "for padding.")
       .def("change_logits", &change_logits, "out"_a, "logits"_a, "bfloat16"_a, "n_runs"_a, "vocab"_a, "starts"_a,
-           "kv_slots"_a, "positions"_a, "made"_a, "params"_a, "history"_a, "history_len"_a, "eos_ids"_a, "n_eos"_a,
-           "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, "masks"_a = 0, "mask_words"_a = 0, "masks_state"_a = 0,
-           "targets"_a = 0, "targets_there"_a = 0,
+           "kv_slots"_a, "positions"_a, "made"_a, "params"_a, "biases"_a, "history"_a, "history_len"_a, "eos_ids"_a,
+           "n_eos"_a, "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, "masks"_a = 0, "mask_words"_a = 0,
+           "masks_state"_a = 0, "targets"_a = 0, "targets_there"_a = 0,
            "Writes float32 logits as the checkpoint's rules and each run's options change them; step::LogitChanges in "
            "csrc/step/cpu/logit_options.h.")
       .def(

@@ -118,16 +118,18 @@ void register_step(py::module_& m) {
   make_type<DecodeStepper>(m, "DecodeStepper", "The stepper of a decoder; see csrc/step/decode/decode_stepper.h.")
       .def(
           "add",
-          [](DecodeHandle& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs, u32 lane) {
+          [](DecodeHandle& self, u64 staging, u64 output, u64 stamps, u32 max_tokens, u32 max_runs, u32 lane,
+             u64 biases) {
             check_lane(lane);
             if (max_tokens != self.own.max_tokens() || max_runs < self.own.max_running())
               throw py::value_error("the blocks do not hold the steps");
             return self.own.add(address<i32>(staging), address<const i32>(output), address<const DeviceStamps>(stamps),
-                                lane, max_runs);
+                                lane, max_runs, address<i32>(biases));
           },
           py::kw_only(), "staging"_a, "output"_a, "stamps"_a, "max_tokens"_a, "max_runs"_a, "lane"_a = 0,
-          "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address; returns its "
-          "number.")
+          "biases"_a = 0,
+          "Adds the blocks of a step to a lane, of decode_layout(max_tokens, max_runs), by address, with the lane's "
+          "biases [cache slots, BIAS_WORDS]; returns its number.")
       .def(
           "take_structured",
           [](DecodeHandle& self) {

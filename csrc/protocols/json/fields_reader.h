@@ -134,9 +134,9 @@ class FieldsReader : public JsonReader {
   static FieldError text_option(FieldsReader& reader, const GivenField& field) {
     return read_value(field, reader.options_.text.*member);
   }
-  template <auto member>
+  template <auto member, auto... rest>
   static FieldError base_option(FieldsReader& reader, const GivenField& field) {
-    return read_value(field, reader.options_.base.*member);
+    return read_value(field, ((reader.options_.base.*member).*....*rest));
   }
   // What texts are embedded for. reason: of a refusal.
   template <auto member, FieldName reason>
@@ -175,11 +175,11 @@ class FieldsReader : public JsonReader {
     return {field.name, reason.text};
   }
   // The same of an empty text or object.
-  template <class T>
+  template <class T, FieldName reason = "can only have its default here">
   static FieldError only_empty(FieldsReader&, const GivenField& field) {
     T value;
     if (!field.value.get(value) && !value.size()) return {};
-    return {field.name, "can only have its default here"};
+    return {field.name, reason.text};
   }
   // And of words.
   template <FieldName... word>

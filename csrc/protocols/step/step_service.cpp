@@ -194,10 +194,7 @@ void StepMethod::fill(const edge::StepItem& item, const Route& route, RequestVie
   generate.given = ~u32(0);
   generate.ignore_eos = options.flags & kIgnoreEos;
   generate.logprobs = options.flags & kLogprobs;
-  if (const std::string_view structure = item.attached[u32(AttachmentKind::kStructure)]; !structure.empty()) {
-    generate.structure = u8(structure[0]);
-    generate.structure_text = structure.substr(1);
-  }
+  view.attached = item.attached;
 }
 
 void StepMethod::on_half_close(transport::CallId call, const transport::CallInfo& info) {

@@ -97,7 +97,7 @@ const char* to_value(const OptionValue& value, IdList* out) {
 }
 
 const char* to_texts(const OptionValue& value, u32 most, std::span<std::string_view> room, OptionTexts& out) {
-  static_assert(kStopStringsMax == 16 && kChoicesMax == 64);
+  static_assert(kStopStringsMax == 16 && kChoiceTextsMax == 64);
   const std::span<const OptionValue> elements = elements_of(value);
   if (elements.size() > most) return most == kStopStringsMax ? "has more than 16 strings" : "has more than 64 strings";
   for (size_t i = 0; i < elements.size(); i++)
@@ -155,6 +155,8 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
   FieldError error;
   if (name == "prompt_name") return FieldError{"prompt_name", to_text(value, &view.prompt_name)};
   if (name == "output_dtype") return FieldError{"output_dtype", to_dtype(value, &view.output.dtype)};
+  if (name == "logit_bias")
+    return FieldError{"logit_bias", "is an object, which this protocol's options cannot be; use gRPC or OpenAI's API"};
   if (const auto structure = structure_named(name))
     return FieldError{structure->name, set_structure(*structure, value, view)};
   if (name == "truncate") return FieldError{"truncate", to_bool(value, &view.truncation.asked.emplace())};
@@ -170,8 +172,9 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
   };
   const auto set_generate = [&](const auto& row) {
     using Value = typename std::decay_t<decltype(row)>::Value;
-    if constexpr (std::is_same_v<Value, i32> || std::is_same_v<Value, std::string_view>) {
-      return false;  // set_structure() sets both together
+    if constexpr (std::is_same_v<Value, i32> || std::is_same_v<Value, std::string_view> ||
+                  std::is_same_v<Value, BiasCount>) {
+      return false;  // read above
     } else {
       if (!found(row)) return false;
       view.has_generate = true;

@@ -23,12 +23,13 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
 }
 
 void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
-                       u32 max_tokens, u32 top, std::unique_ptr<Choices> choices) {
+                       bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices) {
   detokenizer_ = detokenizer;
   max_tokens_ = max_tokens, top_ = top;
   choices_ = std::move(choices);
   stream_ = stream;
-  (void)stops_.assign(stops);  // check_request() has checked the limits
+  keeps_stop_ = keeps_stop;
+  (void)stops_.assign(stops, keeps_stop);  // check_request() has checked the limits
   begun = false;
   restart();
 }
@@ -51,7 +52,10 @@ void Generation::read(std::span<const u32> ids, Finish finish, std::string& text
   for (size_t i = 0; i < ids.size() && !stopped_; i++) {
     taken_++;
     if (offsets) offsets->push_back(characters_);
-    if (finish == Finish::kStop && i + 1 == ids.size()) break;  // the token that ended it
+    if (finish == Finish::kStop && i + 1 == ids.size()) {  // the token that ended it
+      if (keeps_stop_) read_stop(ids[i], out);
+      break;
+    }
     const size_t before = out.size();
     detokenizer_->append(state_, &ids[i], 1, out);
     if (offsets) characters_ += text::count_chars(std::string_view(out).substr(before));
@@ -61,6 +65,15 @@ void Generation::read(std::span<const u32> ids, Finish finish, std::string& text
   detokenizer_->finish(state_, out);
   stopped_ = pass_piece(text);
   stops_.finish(text);
+}
+
+// A special token has no text but where it is one of the stop strings.
+void Generation::read_stop(u32 id, std::string& out) {
+  detokenizer_->append(state_, &id, 1, out);
+  const std::string_view spelled = detokenizer_->special(id);
+  if (spelled.empty() || !stops_.has(spelled)) return;
+  detokenizer_->finish(state_, out);
+  out += spelled;
 }
 
 // Returns whether a stop string is complete.

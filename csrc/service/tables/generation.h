@@ -28,7 +28,7 @@ inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
 }
 
 // The texts that a request lets the model choose from.
-struct Choices {
+struct ChoiceTexts {
   std::vector<std::string> texts;
   ChoiceTree tree;
   bool logprobs;  // those of the chosen text's tokens are wanted
@@ -39,29 +39,31 @@ struct Choices {
 class Generation {
  public:
   // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
-  // max_tokens, top: of its answer in the slot.
-  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream, u32 max_tokens,
-             u32 top, std::unique_ptr<Choices> choices);
+  // keeps_stop: the text has the stop string, or the stop token, that ends it. max_tokens, top: of its answer in the
+  // slot.
+  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
+             bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
   void end();
 
   // Reads the next tokens and appends their text to `text`, in whole characters. It stops after the token that
-  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text.
-  // offsets: null, or where to append for each token how many characters were complete before it.
+  // completes a stop string. `finish`: whether and how the last token ended the generation. A stop token has no text,
+  // unless it is kept. offsets: null, or where to append for each token how many characters were complete before it.
   void read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets = nullptr);
 
   // What its slot has.
   TokenAnswer answer(std::span<u8> room) const { return {room, max_tokens_, top_}; }
-  const Choices* choices() const { return choices_.get(); }  // null: any text is possible
-  u32 taken() const { return taken_; }                       // tokens read
-  bool stopped() const { return stopped_; }                  // by a stop string: later tokens are not read
-  bool stream() const { return stream_; }                    // sent token by token
-  bool begun = false;                                        // the client has a part of it
+  const ChoiceTexts* choices() const { return choices_.get(); }  // null: any text is possible
+  u32 taken() const { return taken_; }                           // tokens read
+  bool stopped() const { return stopped_; }                      // by a stop string: later tokens are not read
+  bool stream() const { return stream_; }                        // sent token by token
+  bool begun = false;                                            // the client has a part of it
 
  private:
   bool pass_piece(std::string& text);
+  void read_stop(u32 id, std::string& out);
 
   const text::Detokenizer* detokenizer_ = nullptr;
   text::DetokenizerState state_;
@@ -69,8 +71,8 @@ class Generation {
   std::string piece_;  // text of one token, before stops_ has checked it
   u32 taken_ = 0, characters_ = 0;
   u32 max_tokens_ = 0, top_ = 0;
-  bool stream_ = false, stopped_ = false;
-  std::unique_ptr<Choices> choices_;
+  bool stream_ = false, stopped_ = false, keeps_stop_ = false;
+  std::unique_ptr<ChoiceTexts> choices_;
 };
 
 // By slot; pooled.

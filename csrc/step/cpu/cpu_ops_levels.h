@@ -2,9 +2,9 @@
 #pragma once
 #include <vector>
 
+#include "core/philox.h"
 #include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
-#include "core/philox.h"
 
 namespace fastqps::step {
 

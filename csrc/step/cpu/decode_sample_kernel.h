@@ -266,6 +266,95 @@ inline i32 draw_from_nucleus(float* weights, const T* logits, u32 n, Top top, fl
   return draw_equal(find_place(weights, logits, n, top, temperature, least, target), logits, n, top, target);
 }
 
+// ---- the most typical tokens
+
+// Keeps the weights of the logits above `edge`, and of the first `equals` of those that equal it; the others become 0.
+// Returns the sum of those that are left.
+template <class T>
+inline double keep_likeliest(float* weights, const T* logits, u32 n, float edge, u32 equals) {
+  double all = 0;
+  for (u32 i = 0; i < n; i++) {
+    const float x = load_one(logits + i);
+    if (!(x > edge || (x == edge && equals && equals--))) weights[i] = 0;
+    all += double(weights[i]);
+  }
+  return all;
+}
+
+// What top_k, top_p and min_p leave of the whole vocabulary, as weights. Returns their sum.
+template <class T>
+inline double fill_left(float* weights, const T* logits, u32 n, Top top, float temperature, u32 top_k, float top_p,
+                        double floor) {
+  double all = fill_likelihoods(weights, logits, n, top.logit, temperature);
+  if (top_k) {
+    Candidates c;
+    c.n = 0, c.limit = top_k < kCandidates ? top_k : kCandidates;
+    find_candidates(c, logits, n);
+    const float edge = c.logits[c.n - 1];
+    u32 equals = 0;
+    while (equals < c.n && c.logits[c.n - 1 - equals] == edge) equals++;
+    all = keep_likeliest(weights, logits, n, edge, equals);
+  }
+  if (top_p < 1) {
+    const double need = double(top_p) * all;
+    const Place p = find_place(weights, logits, n, top, temperature, top.logit, need);
+    const double equals = p.each > 0 ? __builtin_ceil((need - p.above) / p.each) : 0;
+    all = keep_likeliest(weights, logits, n, p.logit, equals < n ? u32(equals) : n);
+  }
+  return floor > -__builtin_inf() ? keep_likeliest(weights, logits, n, float_from(floor), n) : all;
+}
+
+// The logit of the expected log-probability: the mean of logits by weight.
+template <class T>
+inline float mean_logit(const float* weights, const T* logits, u32 n, float top, double all) {
+  double sum = 0;
+  for (u32 i = 0; i < n; i++)
+    if (weights[i] > 0) sum += double(weights[i]) * (double(load_one(logits + i)) - double(top));
+  return float(double(top) + sum / all);
+}
+
+// The sum of the weights whose logits are at most `distance` from `centre`.
+template <class T>
+inline double weight_within(const float* weights, const T* logits, u32 n, float centre, float distance) {
+  double all = 0;
+  for (u32 i = 0; i < n; i += kWholes) {
+    Vec sum{};
+    const u32 end = n - i < kWholes ? n : i + kWholes;
+    u32 j = i;
+    for (; j + kLanes <= end; j += kLanes) {
+      const Vec off = load_vec(logits + j) - centre;
+      sum += (off < 0.0f ? -off : off) <= splat(distance) ? load(weights + j) : Vec{};
+    }
+    all += total(sum);
+    for (; j < end; j++) all += __builtin_fabsf(load_one(logits + j) - centre) <= distance ? double(weights[j]) : 0.0;
+  }
+  return all;
+}
+
+// Of what is left, the tokens whose log-probability is closest to the expected one, until they reach `typical_p` of its
+// weight. Nothing is sorted: how far one may be off is found by halving.
+template <class T>
+inline i32 draw_from_typical(float* weights, const T* logits, u32 n, Top top, float temperature, double all,
+                             float typical_p, float u) {
+  const float centre = mean_logit(weights, logits, n, top.logit, all);
+  const double need = double(typical_p) * all;
+  i32 low = order_of(0.0f) - 1, end = order_of(__FLT_MAX__);
+  while (end - low > 1) {
+    const i32 middle = low + (end - low) / 2;
+    (weight_within(weights, logits, n, centre, of_order(middle)) >= need ? end : low) = middle;
+  }
+  const float distance = of_order(end);
+  const double target = u * weight_within(weights, logits, n, centre, distance);
+  double sum = 0;
+  i32 token = top.token;
+  for (u32 i = 0; i < n; i++) {
+    if (!(weights[i] > 0) || !(__builtin_fabsf(load_one(logits + i) - centre) <= distance)) continue;
+    token = i32(i);
+    if ((sum += double(weights[i])) > target) break;
+  }
+  return token;
+}
+
 inline float as_float(i32 word) { return __builtin_bit_cast(float, word); }
 
 inline bool contains(const i32* ids, u32 n, i32 id) {
@@ -283,6 +372,13 @@ inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, 
   const i32* seed = params + kParam<&Sampling::seed>;
   const float u = uniform(u32(seed[0]), u32(seed[1]), u32(made));
   const float min_p = as_float(params[kParam<&Sampling::min_p>]);
+  const float typical_p = as_float(params[kParam<&Sampling::typical_p>]);
+  if (typical_p < 1) {
+    if (!(__builtin_fabsf(top.logit) < __builtin_inff())) return top.token;
+    const double left =
+        fill_left(scratch, logits, n, top, temperature, top_k, top_p, floor_of(top.logit, temperature, min_p));
+    return draw_from_typical(scratch, logits, n, top, temperature, left, typical_p, u);
+  }
   if (!top_k && top_p >= 1 && !(min_p > 0)) return draw_from_all(scratch, logits, n, top, temperature, u);
   const double floor = floor_of(top.logit, temperature, min_p);
   if (!top_k) return draw_from_nucleus(scratch, logits, n, top, temperature, top_p, floor, u);

@@ -33,6 +33,15 @@ const i32* params_of(const i32* params, const i32* starts, const i32* kv_slots, 
   return params + u64(kv_slots[starts[run]]) * kAdmittedWords;
 }
 
+void add_biases(Row& row, const i32* biases) {
+  // A late row may read what is being written for another sequence.
+  const auto word = [biases](u32 i) { return std::atomic_ref(const_cast<i32&>(biases[i])).load(kRelaxed); };
+  const u32 n = std::min(u32(word(0)), kLogitBiasMax);
+  for (u32 i = 0; i < n; i++)
+    if (const u32 token = u32(word(1 + 2 * i)); token < row.vocab)
+      row.logits[token] += std::bit_cast<float>(word(2 + 2 * i));
+}
+
 // Makes every token of the sequence less likely, once each: it reads all logits before it writes one.
 void penalise(Row& row, float penalty) {
   float* found = scratch(row.length);
@@ -71,6 +80,7 @@ void apply_own(Row& row, const LogitChanges& job, const i32* params) {
   const u32 n = u32(params[kParam<&Sampling::no_repeat_ngram_size>]);
   const float presence = std::bit_cast<float>(params[kParam<&Sampling::presence_penalty>]);
   const float frequency = std::bit_cast<float>(params[kParam<&Sampling::frequency_penalty>]);
+  if (is_biased(params)) add_biases(row, job.biases + u64(params[kParamSlot]) * kBiasWords);
   if (penalty != 1) penalise(row, penalty);
   if (presence != 0 || frequency != 0) penalise_answer(row, presence, frequency);
   if (n) forbid_repeats(row, n);

@@ -1,8 +1,8 @@
 // Options that change a run's logits before its token is chosen from them, on the CPU.
 //
-// The order is that of transformers: a penalised token can still be forbidden, and the tokens that an answer's limit
-// forces override earlier bans. The checkpoint's rules hold for every run; the other options are in its sequence's
-// parameters (decode_layout.h).
+// The order is that of transformers: biases come before penalties; a penalised token can still be forbidden, and the
+// tokens that an answer's limit forces override earlier bans. The checkpoint's rules hold for every run; the other
+// options are in its sequence's parameters (decode_layout.h).
 #pragma once
 #include "step/cpu/cpu_ops.h"
 #include "step/decode/decode_layout.h"
@@ -37,6 +37,7 @@ struct LogitChanges {
   const i32* positions;  // of the whole sequence: the prefix counts
   const i32* made;       // [n_runs]
   const i32* params;     // [cache slots, kAdmittedWords]
+  const i32* biases;     // [cache slots, kBiasWords]
   const i32* history;    // [cache slots, history_len]: each sequence's tokens by position
   const i32* eos_ids;    // of the checkpoint
   LogitRules rules;

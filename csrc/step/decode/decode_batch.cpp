@@ -1,6 +1,7 @@
 #include "step/decode/decode_batch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <utility>
 
@@ -17,10 +18,11 @@ void set_words(i32* words, const IdList& list) {
 
 }  // namespace
 
-void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, bool masked) {
+void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, u32 more) {
   constexpr Sampling kDefault;
-  u32 given = flags & kLogprobs || sampling.top_logprobs ? u32(kParamLogprobs) : 0;
-  given |= masked ? u32(kParamMasked) : flags & kIgnoreEos ? u32(kParamIgnoreEos) : 0;
+  u32 given = more | (flags & kLogprobs || sampling.top_logprobs ? u32(kParamLogprobs) : 0);
+  if (!(more & kParamMasked) && flags & kIgnoreEos) given |= kParamIgnoreEos;
+  if (more & kParamBiased) given |= kParamLogitOptions;
   const u32 end = each_param([&](const auto& row, u32 word) {
     const auto& value = sampling.*row.member;
     set_words(params + word, value);
@@ -97,7 +99,7 @@ void DecodeBatch::ask(DecodeStep& step, u32 run, const Sequence& s) {
 }
 
 u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked,
-                       Script script) {
+                       std::span<const TokenBias> biases, Script script) {
   if (free_.empty() || !step.runs_left() || n > step.rows_left()) return kNobody;
   const u32 kv = free_.back();
   free_.pop_back();
@@ -132,8 +134,20 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   step.n_tokens += n;
 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
-  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n, masked);
+  const bool biased = biases_ && !biases.empty();
+  if (biased) write_biases(kv, biases);
+  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n,
+              (masked ? u32(kParamMasked) : 0) | (biased ? u32(kParamBiased) : 0));
   return kv;
+}
+
+// Word by word: a late row of the cache slot's last sequence may read them at the same time.
+void DecodeBatch::write_biases(u32 kv, std::span<const TokenBias> biases) {
+  const u32 n = std::min(u32(biases.size()), kLogitBiasMax);
+  i32* row = biases_ + u64(kv) * kBiasWords;
+  const auto write = [row](u32 word, i32 value) { std::atomic_ref(row[word]).store(value, kRelaxed); };
+  for (u32 i = 0; i < n; i++) write(1 + 2 * i, i32(biases[i].id)), write(2 + 2 * i, std::bit_cast<i32>(biases[i].bias));
+  write(0, i32(n));
 }
 
 void DecodeBatch::seal(DecodeStep& step) {

@@ -7,6 +7,7 @@
 #pragma once
 #include <bit>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "step/decode/decode_layout.h"
@@ -44,7 +45,8 @@ struct Token : AnswerToken {
 
 // Fills the parameters [kAdmittedWords] of a sequence with `before` tokens of prefix and prompt. flags: those of Slot.
 // A text that masks constrain ends at the first end-of-text token: nothing can follow.
-void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, bool masked = false);
+// more: ParamFlags of what the sequence has beside them.
+void fill_params(i32* params, u32 kv, const Sampling& sampling, u8 flags, u32 before, u32 more = 0);
 
 class DecodeBatch {
  public:
@@ -55,6 +57,9 @@ class DecodeBatch {
     for (u32 kv = slots; kv-- > 0;) free_.push_back(kv);  // low slots first: their memory is warm or allocated
     going_.reserve(slots);
   }
+
+  // Where the device reads biases: [slots][kBiasWords]. Without it biases are of no use.
+  void use_biases(i32* table) { biases_ = table; }
 
   u32 running() const { return u32(sequences_.size() - free_.size()); }
   // Sequences that will have a row in the next step.
@@ -74,7 +79,7 @@ class DecodeBatch {
   // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
   // for its rows. script: what the sequence computes before it chooses tokens.
   u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false,
-            Script script = {});
+            std::span<const TokenBias> biases = {}, Script script = {});
 
   // Completes the step, which can then be launched unless it has no runs.
   void seal(DecodeStep& step);
@@ -107,8 +112,10 @@ class DecodeBatch {
   void ask(DecodeStep& step, u32 run, const Sequence& sequence);
   void stop_going(u32 kv);
   void release(u32 kv);
+  void write_biases(u32 kv, std::span<const TokenBias> biases);
 
   u32 prefix_len_;
+  i32* biases_ = nullptr;
   std::vector<Sequence> sequences_;  // by cache slot
   std::vector<u32> free_;
   std::vector<u32> going_;  // cache slots, in no order

@@ -41,10 +41,23 @@ enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
 inline constexpr u32 kParamSlot = 0, kParamFlags = 1;
 // kParamLogitOptions: the sequence has options that change its logits. Without it, no kernel reads their words.
 // kParamMasked: each of its tokens is one that a mask allows: the row of the step's masks that has its run's number.
-enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4, kParamMasked = 8 };
+// kParamBiased: its row of the lane's biases holds what is added to logits. Only then is the row read.
+enum ParamFlag : u32 {
+  kParamIgnoreEos = 1,
+  kParamLogprobs = 2,
+  kParamLogitOptions = 4,
+  kParamMasked = 8,
+  kParamBiased = 16
+};
+
+// The biases of a lane's sequences lie in the host's memory, where the device reads them: of each cache slot a row of
+// how many there are, and TokenBias for each. The host writes it when the sequence is admitted. A late row may find the
+// next sequence's, in parts: nothing of it is trusted.
+inline constexpr u32 kBiasWords = 1 + kLogitBiasMax * u32(sizeof(TokenBias) / sizeof(u32));
 
 // Whether a sequence with these parameters has options of its own.
 inline bool has_logit_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
+inline bool is_biased(const i32* params) { return u32(params[kParamFlags]) & kParamBiased; }
 inline bool is_masked(const i32* params) { return u32(params[kParamFlags]) & kParamMasked; }
 
 // The words of a value: the bits of a number, the low half first; of token ids all that there can be, -1 for none.
@@ -54,10 +67,12 @@ template <>
 inline constexpr u32 kValueWords<IdList> = IdList::kMax;
 
 // Calls f(row, word) for each option of Sampling, whose value begins at `word`. Returns the end of the last one.
+// min_length is a part of the value of min_tokens.
 template <class F>
 constexpr u32 each_param(F f) {
   u32 next = kParamFlags + 1;
   each_option(kSamplingOptions, [&](const auto& row) {
+    if (row.number == kMinLengthField) return;
     f(row, next);
     next += kValueWords<typename std::decay_t<decltype(row)>::Value>;
   });

@@ -27,8 +27,10 @@ DecodeStepper::DecodeStepper(Segment segment, const WakeFds* fds, u32 me, u32 ep
   ended_.reserve(max_running());
 }
 
-u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane, u32 max_runs) {
+u32 DecodeStepper::add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane, u32 max_runs,
+                       i32* biases) {
   while (batches_.size() <= lane) batches_.emplace_back(max_running(), route_->prefix_tokens);
+  batches_[lane].use_biases(biases);
   requests_.resize(batches_.size() * max_running());
   steps_.push_back({DecodeStep(staging, output, limits_.tokens, std::max(max_runs, max_running()))});
   steps_.back().joined.reserve(max_running());
@@ -179,15 +181,25 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   const u32* ids = segment_.ids(claimer_.slot(claim));
   std::optional<Script> script = script_of(claim);
   if (!script) return false;
+  TokenBias biases[kLogitBiasMax];
+  const u32 n_biases = read_biases(claim.door, slot, biases);
   const Sampling sampling = checked(slot.sampling, *route_);
   const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), sampling, slot.flags, ticket != 0,
-                                      std::move(*script));
+                                      {biases, n_biases}, std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
   requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, sampling.max_tokens, sampling.top_logprobs};
   steps_[s].joined.push_back(at);
   return true;
+}
+
+// Returns how many the request has. The bytes are another process's: the device looks at each id.
+u32 DecodeStepper::read_biases(u32 door, const Slot& slot, TokenBias* out) const {
+  const std::string_view bytes = segment_.attached(door, slot, AttachmentKind::kLogitBias);
+  const u32 n = u32(std::min<u64>(bytes.size() / sizeof(TokenBias), kLogitBiasMax));
+  if (n) std::memcpy(out, bytes.data(), n * sizeof(TokenBias));
+  return n;
 }
 
 // Of the claimed requests, those with a structure wait for it.

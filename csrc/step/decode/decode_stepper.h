@@ -90,7 +90,9 @@ class DecodeStepper final : public Stepper {
 
   // Adds the memory of one step to a lane, laid out as DecodeLayout(limits.tokens, max_runs); returns its number. As
   // many to each lane as steps can be on it. max_runs: at least limits.items, which is what 0 stands for.
-  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane = 0, u32 max_runs = 0);
+  // biases: of the lane, where its device reads them (decode_layout.h).
+  u32 add(i32* staging, const i32* output, const DeviceStamps* stamps, u32 lane = 0, u32 max_runs = 0,
+          i32* biases = nullptr);
 
   // Packs the next step of a lane on which nothing runs, if requests wait. Else it packs the next step of a lane whose
   // sequences go on, with the requests that can join them, and without those that front doors no longer want.
@@ -168,6 +170,7 @@ class DecodeStepper final : public Stepper {
   void join_compiled(u32 s);
   void join(u32 s);
   bool admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket);
+  u32 read_biases(u32 door, const Slot& slot, TokenBias* out) const;
   void end(u32 place, u32 made);
   [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);

@@ -311,7 +311,7 @@ TEST(choices_are_scored_as_each_would_be_alone) {
       });
     };
     batch.begin(a.step);
-    CHECK_EQ(batch.admit(a.step, prompt.data(), u32(prompt.size()), greedy(99), 0, false, script), 0u);
+    CHECK_EQ(batch.admit(a.step, prompt.data(), u32(prompt.size()), greedy(99), 0, false, {}, script), 0u);
     CHECK_EQ(batch.admit(a.step, other.data(), 3, greedy(9), kIgnoreEos), 1u);
     batch.seal(a.step);
     for (Memory *now = &a, *next = &b; !now->step.runs.empty(); std::swap(now, next)) {
@@ -350,7 +350,7 @@ TEST(a_prompt_is_scored_and_the_answer_is_as_ever) {
     std::vector<float> logprobs;
     std::vector<u32> answer, made;
     batch.begin(m.step);
-    CHECK_EQ(batch.admit(m.step, prompt.data(), 1, greedy(6), kIgnoreEos, false, script_of_prompt(prompt)), 0u);
+    CHECK_EQ(batch.admit(m.step, prompt.data(), 1, greedy(6), kIgnoreEos, false, {}, script_of_prompt(prompt)), 0u);
     for (u32 step = 0; batch.running(); step++) {
       if (step) batch.plan(n % 8), batch.begin(m.step);
       batch.seal(m.step);
@@ -397,14 +397,14 @@ TEST(what_is_no_script_is_not_read) {
 
 TEST(choices_are_drawn_by_their_probabilities) {
   const double logprobs[] = {-3, -1, -1, -700, -2};
-  CHECK_EQ(choose(logprobs, 0, 5), 1u);
+  CHECK_EQ(choose_text(logprobs, 0, 5), 1u);
   const std::vector<float> of = shares(logprobs);
   double sum = 0;
   for (const double each : logprobs) sum += std::exp(each);
   for (u32 i = 0; i < 5; i++) CHECK(std::abs(double(of[i]) - std::exp(logprobs[i]) / sum) < 1e-6);
   for (const float temperature : {1.0f, 0.5f, 2.0f}) {
     std::array<u32, 5> drawn{};
-    for (u64 seed = 0; seed < 20000; seed++) drawn[choose(logprobs, temperature, seed)]++;
+    for (u64 seed = 0; seed < 20000; seed++) drawn[choose_text(logprobs, temperature, seed)]++;
     double all = 0;
     for (const double each : logprobs) all += std::exp(each / double(temperature));
     for (u32 i = 0; i < 5; i++)

@@ -44,6 +44,9 @@ class Backend(Protocol):
     def trim(self) -> None:
         """Gives memory back that was taken for work which has ended."""
 
+    def host_words(self, rows: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """int32 [rows, width] of zeros in the host's memory: as the host writes them, and as the device reads them."""
+
     def make_stream(self) -> Stream:
         """One that waits for no other."""
 

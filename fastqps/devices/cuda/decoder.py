@@ -57,7 +57,9 @@ class DecoderLane(GraphLane):
         if not loaded.model.has_state:
             needed = kv_bytes(card, slots, loaded.model.item_bytes)
             check_cache(card, slots, needed, loaded.backend.memory()[0], loaded.backend.where)
-        self.state = loaded.model.new_state()
+        state = loaded.model.new_state()
+        self.biases, seen = loaded.backend.host_words(*state.biases.shape)
+        self.state = replace(state, biases=seen)
         self.native = CudaLane.decoder(loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses)
 
     @cached_property
@@ -104,7 +106,9 @@ class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
         return DecoderLane(self._loaded, self._max_items, self._max_tokens)
 
     def make_buffers(self, step: CudaStep) -> DecodeBuffers:
-        buffers = DecodeBuffers.over(step.staging, step.output, self._max_items, self._max_tokens)
+        buffers = DecodeBuffers.over(
+            step.staging, step.output, self._max_items, self._max_tokens, biases=self.lane.biases.numpy()
+        )
         return replace(buffers, stamps=step.stamps)
 
     def run_first_steps(self, run: Run) -> None:

@@ -117,6 +117,10 @@ class FakeCuda(Watched):
     def trim(self) -> None:
         """It is Python's."""
 
+    def host_words(self, rows: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        host = torch.zeros(rows, width, dtype=torch.int32)
+        return host, host
+
     def make_stream(self) -> Stream:
         return _Stream(self.api.make_stream())
 

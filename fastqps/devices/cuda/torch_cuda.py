@@ -16,6 +16,15 @@ from fastqps.ops.cuda.operations import launcher
 _WATCHED = ("num_alloc_retries", "num_device_alloc", "num_device_free", "allocation.all.allocated")
 
 
+class _DeviceView:
+    """Pinned memory of the host as a GPU has it, at the same addresses. torch keeps it as long as its tensor."""
+
+    def __init__(self, host: torch.Tensor) -> None:
+        self._host = host
+        data, shape = (host.data_ptr(), False), tuple(host.shape)
+        self.__cuda_array_interface__ = {"data": data, "shape": shape, "typestr": "<i4", "version": 3}
+
+
 class TorchCuda(Watched):
     """``Backend`` over torch.cuda, and over the CUDA runtime that torch has loaded."""
 
@@ -48,6 +57,10 @@ class TorchCuda(Watched):
 
     def trim(self) -> None:
         torch.cuda.empty_cache()
+
+    def host_words(self, rows: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+        host = torch.zeros(rows, width, dtype=torch.int32, pin_memory=True)
+        return host, torch.as_tensor(_DeviceView(host), device=self.device)
 
     def make_stream(self) -> Stream:
         stream: Stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]

@@ -23,6 +23,7 @@ class Run(NamedTuple):
     """The options of one run's sequence, by their names."""
 
     options: dict[str, Any]
+    biased: bool = False
     made: int = _MADE
     max_tokens: int = 100
 
@@ -35,9 +36,10 @@ def runs(ids: list[int]) -> list[Run]:
     return [
         Run({}),
         *(Run({name: value}) for name, kind in kinds.items() for value in kind),
+        Run({}, biased=True),
         Run(first, max_tokens=_FULL),
         Run(first, made=0),
-        Run(second, made=1),
+        Run(second, biased=True, made=1),
     ]
 
 
@@ -52,10 +54,15 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
     history = some[random.below(len(some), (n + 1) * width).long()].int().view(n + 1, width)
     records = [[0] * _core.ADMITTED_WORDS for _ in range(n + 1)]
     for slot, run in zip(slot_of, chosen, strict=True):
-        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, **run.options)
+        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, biased=run.biased, **run.options)
     int32: dict[str, Any] = {"dtype": torch.int32, "device": random.device}
     first, *others = some.tolist()
     word = [first, *others[:1]]
+    biases = torch.zeros(n + 1, _core.BIAS_WORDS, dtype=torch.int32)
+    tokens = torch.arange(min(vocab, _core.LOGIT_BIAS_MAX), dtype=torch.int32)
+    biases[:, 0], ids = len(tokens), biases[:, 1 : 1 + 2 * len(tokens)]
+    ids[:, ::2] = tokens
+    ids[:, 1::2] = (tokens % 7 - 3.0).view(torch.int32)
     rules = [
         [_core.RULE_FORCED, vocab - 1, 0, 0],
         [_core.RULE_FORCED, first, 0, 0],
@@ -72,6 +79,7 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
         positions=random.ints([at for length in lengths for at in (0, length - 1)], 2 * n + _SPARE),
         made=random.ints([run.made for run in chosen], size),
         params=torch.tensor(records, **int32),
+        biases=biases.to(random.device),
         history=history,
         rules=torch.tensor(rules, **int32),
         rule_ids=torch.tensor(word, **int32),

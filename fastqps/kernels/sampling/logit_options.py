@@ -16,6 +16,8 @@ from fastqps.kernels.layers import LogitChanges
 from fastqps.kernels.sampling.params import FLAGS, IDS_MAX, MAX_TOKENS, RECORD, targets_of
 
 _LOGIT_OPTIONS = tl.constexpr(_core.PARAM_LOGIT_OPTIONS)  # of the flags: without it the words below mean nothing
+_BIASED = tl.constexpr(_core.PARAM_BIASED)
+_BIAS_WORDS = tl.constexpr(_core.BIAS_WORDS)
 _REPETITION_PENALTY = tl.constexpr(_core.PARAM_WORDS["repetition_penalty"])
 _NO_REPEAT_NGRAM_SIZE = tl.constexpr(_core.PARAM_WORDS["no_repeat_ngram_size"])
 _MIN_TOKENS = tl.constexpr(_core.PARAM_WORDS["min_tokens"])
@@ -26,7 +28,7 @@ _RULE_FORBIDDEN = tl.constexpr(_core.RULE_FORBIDDEN)
 _RULE_NOT_FIRST = tl.constexpr(_core.RULE_NOT_FIRST)
 _RULE_WORDS = tl.constexpr(_core.RULE_WORDS)
 _BLOCK, _WARPS = 512, 4  # tokens, rules or logits that are read at once
-_COUNTED = tl.constexpr(8)  # tokens of an answer that are compared with those at once
+_BIASES_MAX = tl.constexpr(_core.LOGIT_BIAS_MAX)
 
 
 @triton.jit
@@ -38,29 +40,68 @@ def _forbid(logits, token, where, VOCAB: tl.constexpr):
 
 
 @triton.jit
-def _penalise(logits, scratch, tokens, length, made, penalty, presence, frequency, BLOCK: tl.constexpr):
-    """Makes every token of the sequence less likely, and those of the answer by how often each stands there.
+def _listed(tokens, biases, at, listed, total):
+    """Number ``at`` of a list of tokens: the sequence's ``listed``, then those with a bias. -1 behind its end."""
+    token = tl.load(tokens + at, mask=at < listed, other=-1)
+    biased = tl.load(biases + 1 + 2 * (at - listed), mask=(at >= listed) & (at < total), other=-1)
+    return tl.where(at < listed, token, biased)
 
-    Each token once: all are read before one is written. The last ``made`` tokens are the answer's.
+
+@triton.jit
+def _change_listed(
+    logits, places, scratch, tokens, biases, listed, answer, total, penalty, presence, frequency,
+    VOCAB: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Adds biases, makes the sequence's tokens less likely, and those of the answer by how often each stands there.
+
+    A token can stand in the list many times. One of its places, written where its logit was, stands for all of them:
+    there its bias is found, how often the answer has it, and whether the sequence does. ``scratch`` [4, WIDTH].
     """
-    answer = tl.where((presence != 0.0) | (frequency != 0.0), length - made, length)
-    for first in range(0, length, BLOCK):
+    changed, counts = scratch.to(tl.pointer_type(tl.float32)), scratch + WIDTH
+    added, seen = (scratch + 2 * WIDTH).to(tl.pointer_type(tl.float32)), scratch + 3 * WIDTH
+    for first in range(0, total, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        token = tl.load(tokens + at, mask=at < length, other=0)
-        x = tl.load(logits + token, mask=at < length, other=0.0).to(tl.float32)
-        x = tl.where(x < 0.0, x * penalty, tl.math.div_rn(x, penalty))
-        count = tl.zeros([BLOCK], tl.int32)
-        for begin in range(answer, length, _COUNTED):
-            other = begin + tl.arange(0, _COUNTED)
-            counted = tl.load(tokens + other, mask=other < length, other=-1)
-            count += tl.sum((token[:, None] == counted[None, :]).to(tl.int32), axis=1)
-        x -= (frequency.to(tl.float64) * count).to(tl.float32)  # rounded first, with and without fused products
-        tl.store(scratch + at, tl.where(count > 0, x - presence, x), mask=at < length)
+        token = _listed(tokens, biases, at, listed, total)
+        inside = (token >= 0) & (token < VOCAB)
+        tl.store(changed + at, tl.load(logits + token, mask=inside, other=0.0).to(tl.float32), mask=at < total)
+        tl.store(counts + at, tl.zeros([BLOCK], tl.int32), mask=at < total)
+        tl.store(added + at, tl.zeros([BLOCK], tl.float32), mask=at < total)
+        tl.store(seen + at, tl.zeros([BLOCK], tl.int32), mask=at < total)
     tl.debug_barrier()
-    for first in range(0, length, BLOCK):
+    for first in range(0, total, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        token = tl.load(tokens + at, mask=at < length, other=0)
-        tl.store(logits + token, tl.load(scratch + at, mask=at < length, other=0.0), mask=at < length)
+        token = _listed(tokens, biases, at, listed, total)
+        tl.store(places + token, at.to(places.dtype.element_ty), mask=(token >= 0) & (token < VOCAB))
+    tl.debug_barrier()
+    for first in range(0, total, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        token = _listed(tokens, biases, at, listed, total)
+        inside = (token >= 0) & (token < VOCAB)
+        place = tl.load(places + token, mask=inside, other=0).to(tl.int32)
+        tl.atomic_add(counts + place, 1, mask=inside & (at >= answer) & (at < listed), sem="relaxed", scope="cta")
+        tl.store(seen + place, tl.full([BLOCK], 1, tl.int32), mask=inside & (at < listed))
+        bias = tl.load(biases + 2 + 2 * (at - listed), mask=inside & (at >= listed), other=0)
+        tl.store(added + place, bias.to(tl.float32, bitcast=True), mask=inside & (at >= listed))
+    tl.debug_barrier()
+    for first in range(0, total, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        token = _listed(tokens, biases, at, listed, total)
+        inside = (token >= 0) & (token < VOCAB)
+        place = tl.load(places + token, mask=inside, other=0).to(tl.int32)
+        x = tl.load(changed + at, mask=inside, other=0.0)
+        bias = tl.load(added + place, mask=inside, other=0.0)
+        x = tl.where(bias != 0.0, x + bias, x)
+        less = tl.where(x < 0.0, x * penalty, tl.math.div_rn(x, penalty))
+        x = tl.where(tl.load(seen + place, mask=inside, other=0) != 0, less, x)
+        count = tl.load(counts + place, mask=inside, other=0)
+        less = x - (frequency.to(tl.float64) * count).to(tl.float32)  # rounded first, with and without fused products
+        tl.store(changed + at, tl.where(count > 0, less - presence, x), mask=inside)
+    tl.debug_barrier()
+    for first in range(0, total, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        token = _listed(tokens, biases, at, listed, total)
+        inside = (token >= 0) & (token < VOCAB)
+        tl.store(logits + token, tl.load(changed + at, mask=inside, other=0.0), mask=inside)
 
 
 @triton.jit
@@ -124,12 +165,14 @@ def _allow_one(logits, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["n_rules", "n_forced", "longest"])
 def _logit_options(
     logits,
+    places,
     scratch,
     starts,
     kv_slots,
     positions,
     made,
     records,
+    biases,
     history,
     eos_ids,
     rules,
@@ -141,6 +184,7 @@ def _logit_options(
     longest,
     VOCAB: tl.constexpr,
     POSITIONS: tl.constexpr,
+    WIDTH: tl.constexpr,
     EOS_IDS: tl.constexpr,
     EOS_COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -154,7 +198,8 @@ def _logit_options(
     own = (tl.load(record + FLAGS) & _LOGIT_OPTIONS) != 0
     if (own | (n_rules > 0)) & (targets_of(targets, counts, run) == 0):
         logits += run.to(tl.int64) * VOCAB
-        scratch += run.to(tl.int64) * POSITIONS
+        places += run.to(tl.int64) * VOCAB
+        scratch += run.to(tl.int64) * 4 * WIDTH
         tokens = history + slot * POSITIONS
         length, n_made = tl.load(positions + row) + 1, tl.load(made + run)
         forced = (n_forced > 0) & (n_made.to(tl.int64) + 1 == tl.load(record + MAX_TOKENS).to(tl.int64))
@@ -166,8 +211,18 @@ def _logit_options(
             penalty = tl.load(record + _REPETITION_PENALTY).to(tl.float32, bitcast=True)
             presence = tl.load(record + _PRESENCE_PENALTY).to(tl.float32, bitcast=True)
             frequency = tl.load(record + _FREQUENCY_PENALTY).to(tl.float32, bitcast=True)
-            if (penalty != 1.0) | (presence != 0.0) | (frequency != 0.0):
-                _penalise(logits, scratch, tokens, length, n_made, penalty, presence, frequency, BLOCK)
+            of_answer = (presence != 0.0) | (frequency != 0.0)
+            listed = tl.where((penalty != 1.0) | of_answer, length, 0)
+            answer = tl.where(of_answer, length - n_made, listed)
+            biases += slot * _BIAS_WORDS
+            total = listed
+            if tl.load(record + FLAGS) & _BIASED:
+                total += tl.minimum(tl.maximum(tl.load(biases), 0), _BIASES_MAX)
+            if total > 0:
+                _change_listed(
+                    logits, places, scratch, tokens, biases, listed, answer, total, penalty, presence, frequency,
+                    VOCAB, WIDTH, BLOCK,
+                )  # fmt: skip
         tl.debug_barrier()
         if own:
             if not forced:
@@ -199,15 +254,18 @@ def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
     logits [S, vocabulary], changed in place: computed in float32, stored in their own type.
     """
     runs, vocab = logits.shape
-    c, width, n_eos = changes, changes.history.shape[1], len(changes.eos_ids)
+    c, positions, n_eos = changes, changes.history.shape[1], len(changes.eos_ids)
+    width = positions + _BIASES_MAX.value
     _logit_options[(runs,)](
         logits,
-        logits.new_empty(runs, width),
+        _places(logits, width),
+        torch.empty(runs, 4, width, dtype=torch.int32, device=logits.device),
         c.starts,
         c.kv_slots,
         c.positions,
         c.made,
         c.params,
+        c.biases,
         c.history,
         c.eos_ids if n_eos else None,
         c.rules,
@@ -218,10 +276,18 @@ def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
         c.n_forced,
         c.longest,
         VOCAB=vocab,
-        POSITIONS=width,
+        POSITIONS=positions,
+        WIDTH=width,
         EOS_IDS=n_eos,
         EOS_COLUMNS=triton.next_power_of_2(max(1, n_eos)),
         BLOCK=_BLOCK,
         num_warps=_WARPS,
         num_stages=1,  # what follows from a token that was read cannot be read ahead
     )
+
+
+def _places(logits: torch.Tensor, width: int) -> torch.Tensor:
+    """Integers below ``width`` for each token of each run: the logits' own memory, where that can hold them."""
+    if logits.itemsize == 4:
+        return logits.view(torch.int32)
+    return logits.view(torch.int16) if width <= 1 << 15 else torch.empty_like(logits, dtype=torch.int32)

@@ -16,6 +16,7 @@ TEMPERATURE = tl.constexpr(_core.PARAM_WORDS["temperature"])
 TOP_P = tl.constexpr(_core.PARAM_WORDS["top_p"])
 TOP_K = tl.constexpr(_core.PARAM_WORDS["top_k"])
 MIN_P = tl.constexpr(_core.PARAM_WORDS["min_p"])
+TYPICAL_P = tl.constexpr(_core.PARAM_WORDS["typical_p"])
 MAX_TOKENS = tl.constexpr(_core.PARAM_WORDS["max_tokens"])
 STOP_IDS = tl.constexpr(_core.PARAM_WORDS["stop_token_ids"])
 TOP_LOGPROBS = tl.constexpr(_core.PARAM_WORDS["top_logprobs"])
@@ -42,7 +43,9 @@ def draws_from_all(record):
     temperature = tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True)
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True)
     min_p = tl.load(record + MIN_P).to(tl.float32, bitcast=True)
-    return (temperature > 0.0) & (top_p >= 1.0) & (tl.load(record + TOP_K) == 0) & (min_p == 0.0)
+    typical_p = tl.load(record + TYPICAL_P).to(tl.float32, bitcast=True)
+    unlimited = (top_p >= 1.0) & (tl.load(record + TOP_K) == 0) & (min_p == 0.0) & (typical_p >= 1.0)
+    return (temperature > 0.0) & unlimited
 
 
 @triton.jit

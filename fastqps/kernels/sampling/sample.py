@@ -29,6 +29,7 @@ from fastqps.kernels.sampling.params import (
     TOP_LOGPROBS,
     TOP_MAX,
     TOP_P,
+    TYPICAL_P,
     draws_from_all,
     floor_of,
     likelihood,
@@ -40,6 +41,7 @@ from fastqps.kernels.stamps import stamp_end, stamped
 from fastqps.kernels.vendor import register_limit
 
 _NONE = tl.constexpr(1 << 30)  # beyond every index
+_FARTHEST = tl.constexpr(0x7F7FFFFF)  # the bits of the largest float32
 _WAYS = tl.constexpr(16)  # parts of the range of logits that one pass over them tells apart
 TARGET_COLUMNS = tl.constexpr(32)  # a power of two, at least as many as a run has targets
 _BLOCK = 256  # logits of such a pass that are read at once
@@ -169,6 +171,62 @@ def _equal(logits, top, token, rate, order, above, target, VOCAB: tl.constexpr, 
 
 
 @triton.jit
+def _left(logits, first, edge, last, top, rate, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """Places from ``first`` on, their logits, and the likelihoods of those above ``edge``, and at it up to ``last``."""
+    at = first + tl.arange(0, BLOCK)
+    x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+    order = ordered(x, at < VOCAB)
+    left = (order > edge) | ((order == edge) & (at <= last))
+    return at, x, tl.where(left, likelihood(x, top, rate), 0.0)
+
+
+@triton.jit
+def _draw_from_typical(
+    logits, edge, last, top, token, rate, typical_p, u, VOCAB: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """One of those left whose logits are closest to their mean, as few as make up ``typical_p`` of their likelihood.
+
+    How far off one may be is found as in ``_place``.
+    """
+    total, moment = tl.zeros([], tl.float64), tl.zeros([], tl.float64)
+    for first in range(0, VOCAB, BLOCK):
+        at, x, likely = _left(logits, first, edge, last, top, rate, VOCAB, BLOCK)
+        total += tl.sum(likely.to(tl.float64), axis=0)
+        off = tl.where(likely > 0.0, x - top, 0.0)
+        moment += tl.sum(likely.to(tl.float64) * off.to(tl.float64), axis=0)
+    if total > 0.0:
+        centre = (top.to(tl.float64) + moment / total).to(tl.float32)
+        need = typical_p.to(tl.float64) * total
+        way = tl.arange(0, _WAYS)
+        low, end = tl.full([], -1, tl.int64), tl.full([], _FARTHEST, tl.int64)
+        kept = total
+        while end - low > 1:
+            border = low + (end - low) * (way + 1) // _WAYS
+            most = border.to(tl.int32).to(tl.float32, bitcast=True)
+            sums = tl.zeros([_WAYS], tl.float64)
+            for first in range(0, VOCAB, BLOCK):
+                at, x, likely = _left(logits, first, edge, last, top, rate, VOCAB, BLOCK)
+                near = tl.abs(x - centre)[:, None] <= most[None, :]
+                sums += tl.sum(tl.where(near, likely[:, None], 0.0), axis=0).to(tl.float64)
+            enough = (way == _WAYS - 1) | (sums >= need)
+            kept = tl.min(tl.where(enough, sums, total), axis=0)
+            low = tl.max(tl.where(enough, low, border), axis=0)
+            end = tl.min(tl.where(enough, border, end), axis=0)
+        most = end.to(tl.int32).to(tl.float32, bitcast=True)
+        target, passed = u.to(tl.float64) * kept, tl.zeros([], tl.float64)
+        first, found = tl.full([], 0, tl.int32), tl.full([], _NONE, tl.int32)
+        while (first < VOCAB) & (found == _NONE):
+            at, x, likely = _left(logits, first, edge, last, top, rate, VOCAB, BLOCK)
+            likely = tl.where(tl.abs(x - centre) <= most, likely, 0.0).to(tl.float64)
+            found = _first((passed + tl.cumsum(likely, axis=0) > target) & (likely > 0.0), at)
+            seen = tl.max(tl.where(likely > 0.0, at, -1), axis=0)  # only what rounding left may be above the target
+            token = tl.where(found < _NONE, found, tl.where(seen >= 0, seen, token))
+            passed += tl.sum(likely, axis=0)
+            first += BLOCK
+    return token
+
+
+@triton.jit
 def _likeliest(
     logits, largest, scratch, limit,
     VOCAB: tl.constexpr, N_CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
@@ -227,7 +285,12 @@ def _draw_from_likeliest(
     rate = rate_of(temperature)
     least = tl.min(tl.where(candidate, order_of(both), LAST), axis=0)
     wider = (kept < need) & (total > several) & (number(least).to(tl.float64) >= floor)
-    if wider:
+    typical_p = tl.load(record + TYPICAL_P).to(tl.float32, bitcast=True)
+    border = tl.min(tl.where(candidate & (enough == 0), order_of(both), LAST), axis=0)
+    last = tl.max(tl.where(candidate & (enough == 0) & (order_of(both) == border), place_of(both), -1), axis=0)
+    if (typical_p < 1.0) & (top_k == 0) & (top_p >= 1.0) & (floor == float("-inf")):
+        border, last = tl.full([], NOTHING, tl.int32), tl.full([], VOCAB, tl.int32)
+    elif wider:
         kept = need + 1.0
         if floor > float("-inf"):
             way = tl.zeros([_WAYS], tl.int32)
@@ -235,10 +298,18 @@ def _draw_from_likeliest(
         if kept > need:
             edge, above = _place(logits, top, rate, least, need, VOCAB, BLOCK)
             each = likelihood(number(edge), top, rate).to(tl.float64)
-            kept = above + tl.where(each > 0.0, tl.ceil((need - above) / each) * each, 0.0)
+            equals = tl.ceil((need - above) / each)
+            kept = above + tl.where(each > 0.0, equals * each, 0.0)
+            border = edge
+            if typical_p < 1.0:
+                last = _equal(logits, top, token, rate, edge, above, above + (equals - 0.5) * each, VOCAB, BLOCK)
+        else:
+            border, last = _order_from(floor), tl.full([], VOCAB, tl.int32)
     target = u.to(tl.float64) * kept
     chosen = _first(candidate & (cumulative > target), rank)
-    if chosen < _NONE:
+    if typical_p < 1.0:
+        token = _draw_from_typical(logits, border, last, top, token, rate, typical_p, u, VOCAB, BLOCK)
+    elif chosen < _NONE:
         token = tl.sum(tl.where(rank == chosen, place_of(both), 0), axis=0)
     elif wider:
         edge, above = _place(logits, top, rate, least, target, VOCAB, BLOCK)

@@ -36,7 +36,8 @@ def _changed(
     own = (params[:, _core.PARAM_FLAGS] & _core.PARAM_LOGIT_OPTIONS) != 0
     at_limit = made.long() + 1 == params[:, PARAM_WORDS["max_tokens"]]
     free = ~at_limit if c.n_forced else torch.ones_like(own)  # nothing is forced
-    x = torch.where((own & free)[:, None], _penalised(x, tokens, lengths, made, params), x)
+    changed = _penalised(_biased(x, params, c.biases[slot]), tokens, lengths, made, params)
+    x = torch.where((own & free)[:, None], changed, x)
     # One column more than the vocabulary has, for what is not forbidden.
     forbidden = torch.zeros(len(x), vocab + 1, dtype=torch.bool, device=x.device)
 
@@ -62,6 +63,18 @@ def _changed(
     none_left = (x == _NEVER).all(1) & (own | bool(len(rules)))
     x[:, 0] = torch.where(none_left, 0.0, x[:, 0])
     return x
+
+
+def _biased(x: torch.Tensor, params: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
+    """With its sequence's bias of each token."""
+    vocab, ids = x.shape[1], biases[:, 1::2]
+    place = torch.arange(ids.shape[1], device=x.device)
+    has = ((params[:, _core.PARAM_FLAGS] & _core.PARAM_BIASED) != 0)[:, None]
+    there = has & (place < biases[:, :1]) & (ids >= 0) & (ids < vocab)
+    at = torch.where(there, ids, vocab).long()  # one column more, for what is not there
+    added = torch.zeros(len(x), vocab + 1, device=x.device)
+    added.scatter_(1, at, torch.where(there, biases[:, 2::2].contiguous().view(torch.float32), 0.0))
+    return torch.where(added[:, :vocab] != 0, x + added[:, :vocab], x)
 
 
 def _penalised(

@@ -8,8 +8,9 @@ from fastqps import _core
 from fastqps._core import PARAM_WORDS
 from fastqps.kernels.torch_ops.slots import repeated, scripted
 
-_SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MIN_P, _MAX_TOKENS, _STOP_IDS = (
-    PARAM_WORDS[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens", "stop_token_ids")
+_SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MIN_P, _TYPICAL_P, _MAX_TOKENS, _STOP_IDS = (
+    PARAM_WORDS[name]
+    for name in ("seed", "temperature", "top_p", "top_k", "min_p", "typical_p", "max_tokens", "stop_token_ids")
 )
 _TOP_LOGPROBS = PARAM_WORDS["top_logprobs"]
 _TOP_K_MAX = 64
@@ -42,7 +43,7 @@ def sample(
     given = scripted(targets, counts).expand(len(logits))
     together = max(1, _LOGITS_MAX // logits.shape[1])
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
-        chosen = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        chosen: tuple[torch.Tensor, ...] = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
         if targets is not None:
             chosen = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen)
         for to, new in zip(outputs, chosen, strict=False):
@@ -85,16 +86,18 @@ def sampled(
     comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
     top = comparable.amax(1, keepdim=True)
     best = (comparable == top).byte().argmax(1)
-    temperature, top_p, min_p = (
-        params[:, word].contiguous().view(torch.float32)[:, None] for word in (_TEMPERATURE, _TOP_P, _MIN_P)
+    temperature, top_p, min_p, typical_p = (
+        params[:, word].contiguous().view(torch.float32)[:, None] for word in (_TEMPERATURE, _TOP_P, _MIN_P, _TYPICAL_P)
     )
     top_k, flags = params[:, _TOP_K, None], params[:, _core.PARAM_FLAGS]
     u = uniform(params[:, _SEED], params[:, _SEED + 1], made)[:, None]
     from_all = _from_all(logits, top, best, temperature, u)
     floor = torch.where(min_p > 0, top.double() + temperature.double() * min_p.double().log(), -torch.inf)
     likeliest = _likeliest_first(logits)
-    from_few = _from_likeliest(likeliest, temperature, top_p, top_k, floor, u)
+    from_few, left = _from_likeliest(likeliest, temperature, top_p, top_k, floor, u)
     drawn = torch.where(((top_k == 0) & (top_p >= 1) & (min_p == 0))[:, 0], from_all, from_few)
+    from_typical = _from_typical(logits, top, best, temperature, left, typical_p, u)
+    drawn = torch.where((typical_p < 1)[:, 0], from_typical, drawn)
     tokens = torch.where((temperature > 0)[:, 0], drawn, best)
     log_sum = _likelihoods(logits, top, torch.ones_like(top)).sum(1, keepdim=True).log()
     logprobs = _logprobs(logits, top, log_sum, tokens, flags)
@@ -135,8 +138,10 @@ def _from_likeliest(
     top_k: torch.Tensor,
     floor: torch.Tensor,
     u: torch.Tensor,
-) -> torch.Tensor:
-    """Among as many of the likeliest as ``top_k`` and ``top_p`` leave, of equal ones those with lower ids first.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A token for each row, and bool [S, vocabulary]: those that are left.
+
+    Among as many of the likeliest as ``top_k`` and ``top_p`` leave, of equal ones those with lower ids first.
 
     Of these only those whose logits are at least ``floor``.
 
@@ -155,7 +160,31 @@ def _from_likeliest(
     sums = torch.where(kept, weights, 0.0).cumsum(1)
     above = kept & (sums > u * sums[:, -1:])
     place = torch.where(above.any(1), above.byte().argmax(1), 0)[:, None]
-    return torch.where(there[:, 0], ids.gather(1, place)[:, 0], 0)
+    left = torch.zeros_like(kept).scatter(1, ids, kept)
+    return torch.where(there[:, 0], ids.gather(1, place)[:, 0], 0), left
+
+
+def _from_typical(
+    logits: torch.Tensor,
+    top: torch.Tensor,
+    best: torch.Tensor,
+    temperature: torch.Tensor,
+    left: torch.Tensor,
+    typical_p: torch.Tensor,
+    u: torch.Tensor,
+) -> torch.Tensor:
+    """Of those ``left``, as few tokens as reach ``typical_p`` whose logits are closest to the mean by likelihood."""
+    weights = torch.where(left, _likelihoods(logits, top, temperature), 0.0)
+    whole = weights.sum(1, keepdim=True)
+    off = torch.where(weights > 0, logits.double() - top.double(), 0.0)
+    centre = (top.double() + (weights * off).sum(1, keepdim=True) / whole).float()
+    distance = torch.where(weights > 0, (logits - centre).abs(), torch.inf)
+    sorted_distance, order = distance.sort(1)
+    reached = (weights.gather(1, order).cumsum(1) < typical_p.double() * whole).sum(1, keepdim=True)
+    most = sorted_distance.gather(1, reached.clamp(max=logits.shape[1] - 1))
+    sums = torch.where(distance <= most, weights, 0.0).cumsum(1)
+    above = (sums > u * sums[:, -1:]) & (weights > 0)
+    return torch.where(above.any(1) & (whole > 0)[:, 0], above.byte().argmax(1), best)
 
 
 def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

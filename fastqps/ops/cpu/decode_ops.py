@@ -113,6 +113,7 @@ class CpuDecodeOps(CpuOps):
             positions=address(step.positions),
             made=address(step.made),
             params=address(state.params),
+            biases=address(state.biases),
             history=address(state.history),
             history_len=state.history.shape[1],
             eos_ids=address(state.eos_ids),

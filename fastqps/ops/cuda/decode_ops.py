@@ -72,6 +72,7 @@ class CudaDecodeOps(CudaOps):
             step.positions,
             step.made,
             state.params,
+            state.biases,
             state.history,
             state.eos_ids,
             rules.table,

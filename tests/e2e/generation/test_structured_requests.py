@@ -188,7 +188,7 @@ def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, 
         ({"guided_regex": 5}, "guided_regex"),
         ({"guided_regex": "a", "guided_json": {}}, "another structure"),
         ({"structured_outputs": {"yaml": "a"}}, "structured_outputs"),
-        ({"guided_choice": ["a", ""]}, "choices: string 1 has 0 bytes"),
+        ({"guided_choice": ["a", ""]}, "choices"),
         ({"guided_json": {"type": "strin"}}, "strin"),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from kernel_rows import DEVICE
 
-from fastqps._core import ADMITTED_WORDS
+from fastqps._core import ADMITTED_WORDS, BIAS_WORDS
 from fastqps.kernels.layers import Attention
 from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules
 
@@ -109,6 +109,7 @@ def empty_state(slots: int, n_eos: int = 0, positions: int = 16) -> DecodeState:
         nothing,
         torch.zeros(slots, dtype=torch.int32),
         torch.zeros(slots, ADMITTED_WORDS, dtype=torch.int32),
+        torch.zeros(slots, BIAS_WORDS, dtype=torch.int32),
         torch.arange(n_eos, dtype=torch.int32),
         torch.zeros(slots, positions, dtype=torch.int32),
         LogitRules.of(None, ()),

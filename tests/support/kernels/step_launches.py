@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.jit import JITFunction
 
-from fastqps._core import ADMITTED_WORDS, RULE_WORDS
+from fastqps._core import ADMITTED_WORDS, BIAS_WORDS, RULE_WORDS
 from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import Head
 from fastqps.architectures.llama import Llama
@@ -96,7 +96,9 @@ _TOUCHED: dict[str, dict[str, Callable[[dict[str, Any]], int]]] = {
     # Without options, of a model without rules: it looks at the flags alone.
     "_logit_options": {
         "records": lambda call: 4 * (len(call["starts"]) - 1),
-        **dict.fromkeys(("logits", "scratch", "history", "positions", "made", "eos_ids", "targets"), _NOTHING),
+        **dict.fromkeys(
+            ("logits", "places", "scratch", "biases", "history", "positions", "made", "eos_ids", "targets"), _NOTHING
+        ),
     },
     "_last_rows": {"x": lambda call: call["out"].nbytes},
     "_sample_chunks": {"drawn": _NOTHING, "plain": _NOTHING},  # greedy, without log-probabilities
@@ -246,6 +248,7 @@ def count_decoder(config: DecoderConfig, rows: int, runs: int, quantization: str
                 torch.empty(c.layers, 2, c.kv_heads, 0, c.head_dim, dtype=BF16),
                 _ints(runs + 1),
                 _ints(runs + 1, ADMITTED_WORDS),
+                _ints(runs + 1, BIAS_WORDS),
                 _ints(1),
                 _ints(runs + 1, 256),
                 LogitRules(_ints(0, RULE_WORDS), _ints(0), n_forced=0, longest=0),

@@ -89,6 +89,7 @@ def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
             )
         if chance.random() < 0.3:
             options["stop"] = [chance.choice("aes ."), "zzz"]
+            options["include_stop_text"] = chance.random() < 0.5
         if chance.random() < 0.3:
             options["stop_token_ids"] = [chance.randrange(VOCAB) for _ in range(3)]
         if chance.random() < 0.5:
@@ -96,6 +97,8 @@ def requests(count: int, max_tokens: int, seed: int = 0) -> list[Asked]:
                 {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 2}, {"min_tokens": options["max_tokens"] // 2},
                 {"suppress_token_ids": chance.sample(range(2, VOCAB), 8), "repetition_penalty": 0.8},
                 {"presence_penalty": 0.6, "frequency_penalty": 0.2}, {"min_p": 0.05},
+                {"typical_p": 0.8},
+                {"logit_bias": {chance.randrange(2, VOCAB): chance.choice([-100, 2.5]) for _ in range(9)}},
             ])  # fmt: skip
         options["ignore_eos"] = chance.random() < 0.3
         options["logprobs"] = chance.random() < 0.3
@@ -163,4 +166,5 @@ def random_sampling(rng: random.Random, vocab: int) -> GenerateOptions:
         stop_token_ids=rng.sample(range(vocab), min(vocab, rng.choice([0, 0, 1, 8]))),
         ignore_eos=rng.random() < 0.3,
         logprobs=rng.random() < 0.7,
+        typical_p=rng.choice([1.0, 1.0, 1.0, 0.9, 0.3]),
     )
