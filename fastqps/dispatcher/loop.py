@@ -55,10 +55,10 @@ class Dispatcher:
         while not self.stopping or any(self._in_flight):
             look = self._stepper.rest if self.stopping else self._stepper.gather
             gathered = look(self._due_s())
-            if self._structured:
-                self._structured.look()
             if gathered is not None:
                 self._launch(gathered)
+            if self._structured:
+                self._structured.look()  # behind the launch, which takes the structures of those that have joined
             for steps in self._in_flight:
                 while steps and steps[0].due_s() == 0:
                     self._retire(steps.popleft())

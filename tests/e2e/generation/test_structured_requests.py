@@ -72,6 +72,18 @@ def test_a_hundred_structures_in_flight_beside_none(client: fastqps.Client, chec
         assert list(pool.map(generate, prompts, asked)) == want
 
 
+def test_requests_of_one_structure_that_come_at_any_time(client: fastqps.Client) -> None:
+    """It is known at once: one joins a step while another is claimed."""
+
+    def generate(seed: int) -> str:
+        return client.generate("The cat", regex="[ab]{3,20}c", temperature=1.0, seed=seed, max_tokens=40).text
+
+    generate(0)
+    with ThreadPoolExecutor(24) as pool:
+        for text in pool.map(generate, range(400)):
+            assert re.fullmatch("[ab]{3,20}c", text), text
+
+
 def test_a_bad_structure_is_the_requests_fault(client: fastqps.Client) -> None:
     for options, place in (
         ({"json_schema": {"type": "strin"}}, "strin"),
