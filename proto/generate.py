@@ -46,7 +46,7 @@ def compile_files(folder: Path) -> list[descriptor_pb2.FileDescriptorProto]:
     run_protoc(f"--descriptor_set_out={out}", PREDICT, INTERNAL, *OTHERS)
     files = list(descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file)
     for file in files:
-        for message in file.message_type:
+        for message in [*file.message_type, *(each for outer in file.message_type for each in outer.nested_type)]:
             for field in message.field:
                 field.ClearField("json_name")
     return files
