@@ -64,6 +64,9 @@ $(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/cuda/fake_cuda/*)
 $(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/cuda/fake_cuda/*)
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/cuda/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
+# The readers and writers of messages as a module of Python: csrc/tests/bind/wire.cpp.
+$(NATIVE)/fastqps_wire.so: csrc/tests/bind/wire.cpp $(NATIVE)/libfastqps.a
+	$(CXX) $(FLAGS) -Icsrc $(PYBIND) -MMD -MP -shared $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 $(NATIVE)/test_cuda: | $(NATIVE)/libfakeamdhip64.so
 $(NATIVE)/test_cuda: | $(NATIVE)/libfakecudart.so
 
@@ -99,21 +102,22 @@ $(ARM64_ROOT)/ready: tools/arm64_sysroot.sh
 native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
 
 # A unit's files may lean on each other's headers by mistake; each is to include what it needs.
+PYBIND = $(shell $(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))')
 INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))
 .PHONY: $(INCLUDES)
 $(INCLUDES): %.includes: %.cpp
 	@$(CXX) $(FLAGS) -fsyntax-only -I. $(if $(filter loadgen/%,$<),-Iloadgen/csrc) -Icsrc \
-	  $$($(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))') $<
+	  $(PYBIND) $<
 includes: $(INCLUDES) ## every C++ file compiles by itself, not only in its folder's unit; minutes
 
 # ---- the shared-memory protocol: docs/shared-memory.md says what each of these proves. Needs spin.
 model: order ## check the models of the shared-memory protocol, and that mistakes are found
-	csrc/model/check.sh quick
+	csrc/tests/model/check.sh quick
 model-full: order ## the same with larger configurations; minutes
-	csrc/model/check.sh full
+	csrc/tests/model/check.sh full
 order: build/order ## which memory orders the protocol needs, exhaustively
 	build/order
-build/order: csrc/model/order.cpp
+build/order: csrc/tests/model/order.cpp
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 -Wall -Wextra $< -o $@
 
@@ -125,13 +129,13 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/core/mutants.sh
 
-test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests; CHANGED=1: only those of the last commit and of what is not committed, native ones too
+test: setup $(NATIVE)/libfakecudart.so $(NATIVE)/fastqps_wire.so ## Python and end-to-end tests; CHANGED=1: only those of the last commit and of what is not committed, native ones too
 	@BIN="$(BIN)" CHANGED="$(CHANGED)" tools/test.sh
 
 perf: setup ## tests of rates, times and ratios, one after the other with nothing beside them: a table, and a line in build/perf.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 600 -m perf $$(grep -rlE 'mark\.perf\b' tests --include='test_*.py' --exclude=test_witnesses.py)
 
-nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
+nightly: $(NATIVE)/libfakecudart.so $(NATIVE)/fastqps_wire.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
 
 # The clients are packages of their own environment, build/clients, which is made again when their versions change.

@@ -23,6 +23,7 @@ PARTS = {
     "static": "a static model over gRPC, against model2vec and the null device",
     "gather": "packing a batch, against torch",
     "generate": "small Llamas, against transformers, OpenVINO GenAI and CTranslate2",
+    "labels": "labels that are tokens, against generating one token",
     "prepare": "preparing a step of generation, against torch",
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "edge": "an edge in front of a server, next to the server alone",

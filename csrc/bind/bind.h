@@ -30,8 +30,6 @@ void register_text(pybind11::module_& m);
 void register_trace(pybind11::module_& m);
 void register_edge(pybind11::module_& m);
 void register_chat(pybind11::module_& m);
-void register_wire(pybind11::module_& m);
-void register_json(pybind11::module_& wire);  // adds parse_json to that submodule
 
 // The segment as Python holds it.
 struct SegmentHandle {

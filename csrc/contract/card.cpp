@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contract/json_fields.h"
+#include "contract/strip.h"
 
 namespace fastqps {
 
@@ -22,47 +23,7 @@ std::string without_raw_bytes(std::string_view json) {
   return out;
 }
 
-// What Python's str.strip takes off a text.
-constexpr std::string_view kSpaces[] = {" ",
-                                        "\n",
-                                        "\t",
-                                        "\r",
-                                        "\v",
-                                        "\f",
-                                        "\x1c",
-                                        "\x1d",
-                                        "\x1e",
-                                        "\x1f",
-                                        "\xc2\x85",
-                                        "\xc2\xa0",
-                                        "\xe1\x9a\x80",
-                                        "\xe2\x80\x80",
-                                        "\xe2\x80\x81",
-                                        "\xe2\x80\x82",
-                                        "\xe2\x80\x83",
-                                        "\xe2\x80\x84",
-                                        "\xe2\x80\x85",
-                                        "\xe2\x80\x86",
-                                        "\xe2\x80\x87",
-                                        "\xe2\x80\x88",
-                                        "\xe2\x80\x89",
-                                        "\xe2\x80\x8a",
-                                        "\xe2\x80\xa8",
-                                        "\xe2\x80\xa9",
-                                        "\xe2\x80\xaf",
-                                        "\xe2\x81\x9f",
-                                        "\xe3\x80\x80"};
-
-std::string_view trimmed(std::string_view text) {
-  const auto begins = [&](std::string_view space) { return text.starts_with(space); };
-  const auto ends = [&](std::string_view space) { return text.ends_with(space); };
-  for (auto at = std::ranges::find_if(kSpaces, begins); at != std::end(kSpaces);
-       at = std::ranges::find_if(kSpaces, begins))
-    text.remove_prefix(at->size());
-  for (auto at = std::ranges::find_if(kSpaces, ends); at != std::end(kSpaces); at = std::ranges::find_if(kSpaces, ends))
-    text.remove_suffix(at->size());
-  return text;
-}
+std::string_view trimmed(std::string_view text) { return strip_end(strip_begin(text, kPythonSpaces), kPythonSpaces); }
 
 }  // namespace
 

@@ -80,7 +80,7 @@ struct ModelCard {
   u32 position_offset = 0, second_segment_type = 0;
   i64 empty_id = -1;
   u32 max_characters = 0;
-  std::vector<u32> prefix_ids;
+  std::vector<u32> prefix_ids, opening_ids;
   std::vector<std::string> labels;
   std::vector<u32> label_ids;
   std::optional<CheckpointOptions> logit_options;
@@ -111,6 +111,7 @@ struct ModelCard {
                                              std::pair{"empty_id", &ModelCard::empty_id},
                                              std::pair{"max_characters", &ModelCard::max_characters},
                                              std::pair{"prefix_ids", &ModelCard::prefix_ids},
+                                             std::pair{"opening_ids", &ModelCard::opening_ids},
                                              std::pair{"labels", &ModelCard::labels},
                                              std::pair{"label_ids", &ModelCard::label_ids},
                                              std::pair{"logit_options", &ModelCard::logit_options},

@@ -47,11 +47,9 @@ struct ChatPart {
 struct ChatPiece {
   std::vector<ChatPart> parts;
   u32 end = 0, begin = 0;
-  std::string error;
 
-  static constexpr auto kFields =
-      std::tuple{std::pair{"parts", &ChatPiece::parts}, std::pair{"end", &ChatPiece::end},
-                 std::pair{"begin", &ChatPiece::begin}, std::pair{"error", &ChatPiece::error}};
+  static constexpr auto kFields = std::tuple{std::pair{"parts", &ChatPiece::parts}, std::pair{"end", &ChatPiece::end},
+                                             std::pair{"begin", &ChatPiece::begin}};
 };
 
 struct ChatTable {

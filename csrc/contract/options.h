@@ -105,9 +105,9 @@ struct OutputOptions {
 // ---- rows
 
 inline constexpr u32 kStopStringsMax = 16;
-inline constexpr u32 kChoicesMax = 64;
-inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoicesMax);  // of any list
-inline constexpr u32 kTextBytesMax = 256;                                 // of a stop string or a choice
+inline constexpr u32 kChoiceTextsMax = 64;
+inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoiceTextsMax);  // of any list
+inline constexpr u32 kTextBytesMax = 256;                                     // of a stop string or a choice
 inline constexpr u32 kStructureBytesMax = 64 << 10;
 inline constexpr u32 kLogitBiasMax = 300;
 inline constexpr u32 kTopLogprobsMax = 20;
@@ -179,7 +179,7 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.top_logprobs", 22, &Sampling::top_logprobs, 0, Range{kTopLogprobsMax}},
     Option{"generate.logit_bias", kLogitBiasField, &GenerateOptions::logit_bias, 0, Range{kLogitBiasMax}},
     Option{"generate.include_stop_text", 26, &GenerateOptions::include_stop_text, kByName},
-    Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoicesMax}},
+    Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoiceTextsMax}},
     Option{"generate.structure", 28, &GenerateOptions::structure, 0, Range{4}},
     Option{"generate.structure_text", 29, &GenerateOptions::structure_text, 0, Range{kStructureBytesMax}},
 };

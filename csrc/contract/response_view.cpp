@@ -60,9 +60,9 @@ using GenerationFields =
            Field<first + 2, Integer, &GenerationView::finish_reason>, Field<5, Column, &GenerationView::logprobs>>;
 using TopFields = Fields<Field<1, Packed, &TopView::ids>, Field<2, Column, &TopView::logprobs>>;
 // These have the same numbers in both.
-using ChoiceFields = Fields<Field<1, Fixed32, &ChoiceView::logprob>, Field<2, Fixed32, &ChoiceView::score>>;
+using ChoiceFields = Fields<Field<1, Fixed32, &ChoiceScore::logprob>, Field<2, Fixed32, &ChoiceScore::score>>;
 using GenerationEnd = Fields<Field<8, Filled<TopFields>, &GenerationView::top>,
-                             Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choices>>;
+                             Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choice_scores>>;
 using StatusFields = Fields<Field<1, Integer, &StatusView::code>, Field<2, Bytes, &StatusView::message>,
                             Field<4, Integer, &StatusView::retry_after_ms>>;
 using UsageFields = Fields<Field<1, Integer, &Usage::input_tokens>, Field<2, Integer, &Usage::output_tokens>,

@@ -58,7 +58,7 @@ struct TopView {
 };
 
 // One of the texts that a request lets the model choose from. score: its probability among them.
-struct ChoiceView {
+struct ChoiceScore {
   std::string_view text = {};
   float logprob = 0, score = 0;
 };
@@ -71,7 +71,7 @@ struct GenerationView {
   TopView top = {};  // empty: not asked for
   std::span<const u32> text_offsets =
       {};  // with logprobs: how many characters of the answer are in front of each token
-  std::span<const ChoiceView> choices = {};  // in the request's order; empty: any text was possible
+  std::span<const ChoiceScore> choice_scores = {};  // in the request's order; empty: any text was possible
 };
 
 // An answer as it lies in its slot, for an edge.

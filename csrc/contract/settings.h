@@ -14,7 +14,7 @@
 namespace fastqps {
 
 struct DoorSettings {
-  i32 listener_fd = -1, http_fd = -1, internal_fd = -1;
+  i32 listener_fd = -1, http_fd = -1;
   u32 max_message_bytes = 4 << 20;
   u32 max_tokenize_bytes = 2 << 20;  // of texts to tokenize, and of ids to decode
   u32 max_request_items = 2048;
@@ -39,7 +39,6 @@ struct DoorSettings {
 
   static constexpr auto kFields = std::tuple{std::pair{"listener_fd", &DoorSettings::listener_fd},
                                              std::pair{"http_fd", &DoorSettings::http_fd},
-                                             std::pair{"internal_fd", &DoorSettings::internal_fd},
                                              std::pair{"max_message_bytes", &DoorSettings::max_message_bytes},
                                              std::pair{"max_tokenize_bytes", &DoorSettings::max_tokenize_bytes},
                                              std::pair{"max_request_items", &DoorSettings::max_request_items},

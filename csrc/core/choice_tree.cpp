@@ -114,7 +114,7 @@ std::vector<float> shares(std::span<const double> logprobs) {
   return out;
 }
 
-u32 choose(std::span<const double> logprobs, float temperature, u64 seed) {
+u32 choose_text(std::span<const double> logprobs, float temperature, u64 seed) {
   const u32 best = u32(std::max_element(logprobs.begin(), logprobs.end()) - logprobs.begin());
   if (!(temperature > 0)) return best;
   const std::vector<double> all = weights(logprobs, double(temperature));

@@ -57,6 +57,6 @@ class ChoiceTree {
 // The probability of each choice among them, from the logarithms.
 std::vector<float> shares(std::span<const double> logprobs);
 // The likeliest choice, of equals the first; with a temperature one that is drawn by the probabilities.
-u32 choose(std::span<const double> logprobs, float temperature, u64 seed);
+u32 choose_text(std::span<const double> logprobs, float temperature, u64 seed);
 
 }  // namespace fastqps

@@ -22,6 +22,9 @@ struct Claim {
   u32 door, slot, seq;
   u32 n_tokens;
   u32 kind = kNormal;  // a Class; of a canary none
+  u32 opening = 0;     // of the tokens, those that the device has computed already
+
+  u32 computed() const { return n_tokens - opening; }
 };
 
 // The requests of one step. claims: to run; dropped: claimed, but expired or cancelled before launch.
@@ -32,7 +35,7 @@ struct Batch {
     StatusCode code;
   };
   std::vector<Dropped> dropped;
-  u32 n_tokens = 0;
+  u32 n_tokens = 0;  // that the device computes
   bool suspect = false;
   bool canary = false;  // it is nothing else
   u64 claimed_ns = 0;
@@ -99,7 +102,7 @@ class Claimer {
 
   // Removes a claimed request from the batch, so that it is answered with `code` without the device.
   void drop(Batch& batch, size_t at, StatusCode code) {
-    batch.n_tokens -= batch.claims[at].n_tokens;
+    batch.n_tokens -= batch.claims[at].computed();
     batch.dropped.push_back({batch.claims[at], code});
     batch.claims.erase(batch.claims.begin() + i64(at));
   }
@@ -363,7 +366,7 @@ class Claimer {
       for (; fits < n && cost < part; fits++) {
         taken[fits] = r.entry[(head + fits) & mask].load(kRelaxed);
         u32 i = entry_slot(taken[fits]);
-        u32 more = i < segment_.sizes().slots ? segment_.slot(door, i).n_tokens.load(kRelaxed) : 0;
+        u32 more = i < segment_.sizes().slots ? computed_tokens(segment_.slot(door, i)) : 0;
         full = tokens + more > limits_.tokens && tokens;
         if (full) break;
         tokens += more;
@@ -385,9 +388,11 @@ class Claimer {
     u64 want = Word::make(State::kQueued, seq).bits;
     // acquire pairs with Q (slab.h): the request is readable. Fails for an old entry, which is skipped.
     if (s.state.compare_exchange_strong(want, Word::make(State::kClaimed, seq, me_, epoch_).bits, kAcqRel, kRelaxed)) {
-      u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);  // relaxed: behind the acquire
-      batch.claims.push_back({door, i, seq, n, kind});
-      batch.n_tokens += n;
+      // relaxed: behind the acquire. Numbers of another process: checked.
+      const u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);
+      const u32 opening = std::min(s.opening.load(kRelaxed), segment_.route(route_).opening_tokens);
+      batch.claims.push_back({door, i, seq, n, kind, opening < n ? opening : 0});
+      batch.n_tokens += batch.claims.back().computed();
       cost_ += cost_of(task_, s);
     } else {
       bump(stats_->stale_entries);

@@ -3,8 +3,8 @@
 //
 // Sync point S, the reason for seq_cst here and on the tails (ring.h, T): a producer stores tail and then loads the
 // sleep words; a sleeper stores its announcement and then loads the tails. With anything weaker both may pass each
-// other, and the request waits for ever. (csrc/model/wake.pml; `make model` runs it with the orders weakened, and finds
-// that.)
+// other, and the request waits for ever. (csrc/tests/model/wake.pml; `make model` runs it with the orders weakened, and
+// finds that.)
 #pragma once
 #include <poll.h>
 #include <unistd.h>

@@ -5,46 +5,18 @@
 #include <algorithm>
 #include <ctime>
 
-#include "contract/utf8.h"
+#include "contract/strip.h"
 
 namespace fastqps::text {
 namespace {
 
-bool is_in(u32 point, std::string_view characters) {
-  const u8* p = utf8_bytes(characters);
-  for (const u8* const end = p + characters.size(); p < end;) {
-    const Decoded each = decode(p, end);
-    if (each.point == point) return true;
-    p += each.n_bytes;
-  }
-  return false;
-}
-
-std::string_view strip_begin(std::string_view text, std::string_view characters) {
-  while (!text.empty() && !characters.empty()) {
-    const u8* p = utf8_bytes(text);
-    const Decoded first = decode(p, p + text.size());
-    if (!is_in(first.point, characters)) break;
-    text.remove_prefix(first.n_bytes);
-  }
-  return text;
-}
-
-std::string_view strip_end(std::string_view text, std::string_view characters) {
-  while (!text.empty() && !characters.empty()) {
-    const u8* p = utf8_bytes(text);
-    const u32 last = decode_before(p, p + text.size());
-    if (!is_in(last, characters)) break;
-    u8 bytes[4];
-    text.remove_suffix(encode_utf8(last, bytes));
-  }
-  return text;
-}
+constexpr size_t kRenderedBytesMax = 16 << 20;
+constexpr size_t kTimeBytes = 1024;  // 12 times the longest form: see FORM_MAX in fastqps/models/chat/child.py
 
 void put_time(const std::string& format, std::string& out) {
   const std::time_t now = std::time(nullptr);
   std::tm local;
-  char text[128];
+  char text[kTimeBytes];
   if (localtime_r(&now, &local)) out.append(text, std::strftime(text, sizeof text, format.c_str(), &local));
 }
 
@@ -69,33 +41,30 @@ void chat_keys(const Conversation& chat, u32 variant, std::vector<u32>& keys) {
 ChatTemplate::ChatTemplate(ChatTable table)
     : table_(std::move(table)), places_(table_.gaps.begin(), table_.gaps.end()) {}
 
-ChatTemplate::Outcome ChatTemplate::render(const Conversation& chat, RenderedChat& out, std::string_view* why) const {
+bool ChatTemplate::render(const Conversation& chat, RenderedChat& out) const {
   u32 number;
   const bool open_end = chat.mode == ChatMode::kContinue && blank(chat.messages.back().content);
-  if (open_end || !variant(chat.variables, &number)) return Outcome::kNotInTable;
+  if (open_end || !variant(chat.variables, &number)) return false;
   for (const ChatMessage& message : chat.messages)
-    if (asks(message)) return Outcome::kNotInTable;
+    if (asks(message)) return false;
   thread_local std::vector<u32> keys;
   chat_keys(chat, number, keys);
-  bool all = true;
   for (u32& key : keys) {
     const auto found = places_.find(key);
-    all = all && found != places_.end();
-    if (found == places_.end()) continue;
+    if (found == places_.end()) return false;
     key = found->second;
-    if (const std::string& error = table_.pieces[key].error; !error.empty()) return *why = error, Outcome::kRefused;
   }
-  if (!all) return Outcome::kNotInTable;
   const bool system = chat.messages[0].role == ChatRole::kSystem;
   out.text.clear();
   out.tokens.clear();
   for (size_t i = 0; i < keys.size(); i++) {
+    if (out.text.size() + out.tokens.size() * sizeof(FixedToken) > kRenderedBytesMax) return false;
     put(table_.pieces[keys[i]], system ? chat.messages[0].content : std::string_view(), out);
     if (i + 1 == keys.size()) break;
     const std::string_view content = chat.messages[i + system].content;
     out.text += strip(content, table_.pieces[keys[i]].begin, table_.pieces[keys[i + 1]].end);
   }
-  return Outcome::kRendered;
+  return true;
 }
 
 bool ChatTemplate::asks(const ChatMessage& message) const {
@@ -106,7 +75,7 @@ bool ChatTemplate::asks(const ChatMessage& message) const {
   return false;
 }
 
-bool ChatTemplate::blank(std::string_view content) const { return strip_begin(content, table_.strips[1]).empty(); }
+bool ChatTemplate::blank(std::string_view content) const { return strip_begin(content, kPythonSpaces).empty(); }
 
 // Variables that the template does not look at change nothing.
 bool ChatTemplate::variant(std::string_view variables, u32* number) const {

@@ -31,9 +31,9 @@ class ChatTemplate {
  public:
   explicit ChatTemplate(ChatTable table);
 
-  enum class Outcome : u8 { kRendered, kNotInTable, kRefused };
-  // Renders a conversation of one message at least. kRefused: the template refuses it, for the reason *why.
-  Outcome render(const Conversation& chat, RenderedChat& out, std::string_view* why) const;
+  // Renders a conversation of one message at least. False: it is not in the table, or too long for it: a template may
+  // repeat a content as often as it likes.
+  bool render(const Conversation& chat, RenderedChat& out) const;
 
  private:
   bool asks(const ChatMessage& message) const;

@@ -1,4 +1,4 @@
-"""The admin port: metrics, health, and a way to try a model without gRPC tooling. Loopback only."""
+"""The admin port: metrics, health, reloads and limits. Loopback only."""
 
 from fastqps.admin.pages import Admin
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import itertools
-import json
 import socket
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from fastqps import __version__
-from fastqps.admin.http import CONNECTIONS_MAX, Answer, Request
+from fastqps.admin.http import Answer, Request
 from fastqps.admin.model_pages import limits_page, reload_page
-from fastqps.admin.predict import Predict
 from fastqps.admin.served import Served
 from fastqps.admin.server import Server
-from fastqps.process.background import UnexpectedError
 from fastqps.telemetry.live import PAGE, Sampler
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.meter import CONTENT_TYPE as LOAD_PAGE
@@ -25,10 +22,6 @@ from fastqps.telemetry.metrics.meter import TICK_S
 
 JSON = "application/json"
 CHANGES = ("/reload", "/limits")  # requests that change the server
-
-
-# A request that waits for its answer keeps its connection. Some connections stay free for probes and scrapers.
-PREDICTING_MAX = CONNECTIONS_MAX - 16
 FAILING_MAX_S = 10.0  # as far as the load looks back
 _TICKS_PER_S = round(1 / TICK_S)
 
@@ -41,10 +34,6 @@ GET  /metrics  Prometheus text, or OpenMetrics by the Accept header; /metrics/lo
 GET  /live     a page to watch the server with, in a browser
 POST /reload   {{"model": "...", "from": "DIRECTORY"}}: reads a model again; GET tells which versions are served
 POST /limits   {{"model": "...", "lanes": 1}}: changes running, items, lanes, async_steps of a model; GET lists them
-POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
-
-curl -d '{{"text": "hello"}}' http://ADDRESS/predict
-curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' http://ADDRESS/predict
 """
 
 
@@ -58,8 +47,6 @@ class Admin:
         self._served, self._say = served, say
         self._metrics = Metrics(served)
         self._live = Sampler(served, self._metrics.meter.shown)
-        self._predict = Predict(served.own_target())
-        self._predicting = 0
         self._server = Server(sock, self._answer)
 
     async def __aenter__(self) -> Admin:
@@ -70,10 +57,7 @@ class Admin:
     async def __aexit__(self, *error: object) -> None:
         self.sampling.cancel()
         await asyncio.wait([self.sampling])  # its exceptions are handled elsewhere
-        try:
-            await self._predict.close()
-        finally:
-            await self._server.__aexit__(*error)
+        await self._server.__aexit__(*error)
 
     async def _sample(self) -> None:
         """Samples the load ten times a second, and the rest once. A short failure, of a file of /proc say, is logged
@@ -98,10 +82,9 @@ class Admin:
             self._live.sample()
 
     def _answer(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
-        changes = dict.fromkeys(CHANGES, "GET, HEAD, POST")
-        allowed = {"/predict": "POST", **changes}.get(request.path, "GET, HEAD")
+        allowed = "GET, HEAD, POST" if request.path in CHANGES else "GET, HEAD"
         pages: dict[str, Callable[[Request], Answer | Coroutine[Any, Any, Answer]]] = {
-            "/": self._index,
+            "/": lambda _: Answer(200, INDEX.encode(), "text/plain"),
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics_page,
@@ -110,7 +93,6 @@ class Admin:
             "/live.json": lambda _: Answer(200, self._live.now, JSON),
             "/live/history.json": lambda _: Answer(200, self._live.history(), JSON),
             "/live/counts.json": lambda _: Answer(200, self._live.counts(), JSON),
-            "/predict": self._predict_page,
             "/reload": partial(reload_page, self._served),
             "/limits": partial(limits_page, self._served),
         }
@@ -123,9 +105,6 @@ class Admin:
             text = f"{request.path} answers {allowed}\n"
             return Answer(405, text.encode(), "text/plain; charset=utf-8", allow=allowed)
         return page(request)
-
-    def _index(self, request: Request) -> Answer:
-        return Answer(200, INDEX.replace("ADDRESS", request.headers.get("host", "ADDRESS")).encode(), "text/plain")
 
     def _livez(self, request: Request) -> Answer:
         hopeless = self._served.readiness().hopeless
@@ -143,29 +122,6 @@ class Admin:
     def _metrics_page(self, request: Request) -> Answer:
         body, content_type = self._metrics.page(request.headers.get("accept", ""))
         return Answer(200, body, content_type)
-
-    async def _predict_page(self, request: Request) -> Answer:
-        if not self._served.readiness().answers:
-            return _refused(503, "UNAVAILABLE", "the server is not ready")
-        if self._predicting >= PREDICTING_MAX:
-            return _refused(
-                429, "RESOURCE_EXHAUSTED", f"{PREDICTING_MAX} requests wait for answers here; the gRPC port takes more"
-            )
-        try:
-            asked = json.loads(request.body)
-        except (ValueError, RecursionError) as error:  # also what is not UTF-8
-            return _refused(400, "INVALID_ARGUMENT", f"the body is not JSON: {error}")
-        self._predicting += 1
-        try:
-            return Answer.data(*await self._predict(asked))
-        except UnexpectedError as error:
-            return _refused(503, "UNAVAILABLE", str(error))
-        finally:
-            self._predicting -= 1
-
-
-def _refused(status: int, code: str, message: str) -> Answer:
-    return Answer.data(status, {"error": {"code": code, "message": message}})
 
 
 def _refusal(served: Served, request: Request) -> Answer | None:

@@ -43,9 +43,6 @@ class Served(Seen, Protocol):
     def limits(self) -> Changes:
         """The limits of its models, and the way to change them."""
 
-    def own_target(self) -> str:
-        """The gRPC target of the server's own calls."""
-
     def admits(self, authorization: str) -> bool:
         """Whether this authorization header is accepted."""
 

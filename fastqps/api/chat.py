@@ -24,12 +24,13 @@ class Chat:
     def pairs(self) -> list[tuple[str, str]]:
         """(role, content) of each message. Raises TypeError for what is no message."""
         if isinstance(self.messages, str | Mapping):
-            raise TypeError("messages: a list of objects with a role and a content")
-        for message in self.messages:
-            if not isinstance(message, Mapping) or not all(
-                isinstance(message.get(k), str) for k in ("role", "content")
-            ):
-                raise TypeError(f"messages: {message!r} is no object with a role and a content, which are texts")
+            raise TypeError("messages: must be a list of objects with a role and a content")
+        for i, message in enumerate(self.messages):
+            if not isinstance(message, Mapping):
+                raise TypeError(f"messages[{i}]: must be an object with a role and a content, not {_kind(message)}")
+            for name in ("role", "content"):
+                if not isinstance(message.get(name), str):
+                    raise TypeError(f"messages[{i}].{name}: must be a str, not {_kind(message.get(name))}")
         return [(message["role"], message["content"]) for message in self.messages]
 
     def set_in(self, message: pb.PredictRequest) -> None:
@@ -40,3 +41,8 @@ class Chat:
             chat.messages.add(role=role, content=content)
         chat.continue_final_message = self.continue_final_message
         chat.variables = json.dumps(dict(self.variables)) if self.variables else ""
+
+
+def _kind(value: object) -> str:
+    """Its type: a content can be long, and is nothing for a log."""
+    return type(value).__name__

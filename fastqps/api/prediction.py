@@ -74,7 +74,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Choice:
+class ChoiceScore:
     """How likely one of the given texts was.
 
     Attributes:
@@ -98,7 +98,7 @@ class Generation:
         usage: tokens of the prompt and of the answer, if the server said.
         top_logprobs: in the place of each token the likeliest ones that could be chosen, as ids and logarithms,
             likeliest first, if asked for.
-        choices: how likely each of the texts was that the call gave, in their order.
+        choice_scores: how likely each of the texts was that the call gave, in their order.
     """
 
     text: str
@@ -107,7 +107,7 @@ class Generation:
     logprobs: list[float] | None = None
     usage: Usage | None = None
     top_logprobs: TopLogprobs | None = None
-    choices: list[Choice] | None = None
+    choice_scores: list[ChoiceScore] | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Chunk:
         usage: only in the last chunk.
         timings: microseconds by stage, only in the last chunk, if asked for.
         top_logprobs: in the place of each of these tokens the likeliest ones, if asked for.
-        choices: as in `Generation`. With them there is one chunk.
+        choice_scores: as in `Generation`. With them there is one chunk.
     """
 
     text: str
@@ -132,7 +132,7 @@ class Chunk:
     usage: Usage | None = None
     timings: dict[str, int] | None = None
     top_logprobs: TopLogprobs | None = None
-    choices: list[Choice] | None = None
+    choice_scores: list[ChoiceScore] | None = None
 
 
 @dataclass(slots=True)
@@ -217,7 +217,7 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _usage(message),
         _timings(message),
         _top_logprobs(message),
-        _choices(message),
+        _choice_scores(message),
     )
 
 
@@ -393,11 +393,11 @@ def _generation(message: pb.PredictResponse) -> Generation:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
     ids, logprobs = list(made.token_ids), list(made.logprobs) or None
-    return Generation(made.text, ids, reason, logprobs, _usage(message), _top_logprobs(made), _choices(made))
+    return Generation(made.text, ids, reason, logprobs, _usage(message), _top_logprobs(made), _choice_scores(made))
 
 
-def _choices(made: pb.Generation | pb.GenerateChunk) -> list[Choice] | None:
-    return [Choice(each.logprob, each.score) for each in made.choices] or None
+def _choice_scores(made: pb.Generation | pb.GenerateChunk) -> list[ChoiceScore] | None:
+    return [ChoiceScore(each.logprob, each.score) for each in made.choice_scores] or None
 
 
 def _top_logprobs(made: pb.Generation | pb.GenerateChunk) -> TopLogprobs | None:

@@ -1,4 +1,4 @@
-"""Answers as JSON, the same from a server, from the engine, and on the admin port."""
+"""Answers as JSON, the same from a server and from the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
     """One item of a server's answer."""
     if isinstance(found, PredictionError):
-        return error_json(found.error.code, found.error.message)
+        return {"error": {"code": StatusCode(found.error.code).name, "message": found.error.message}}
     shown: dict[str, Any] = {}
     if found.embedding is not None:
         shown["embedding"] = _floats(found.embedding)
@@ -89,11 +89,6 @@ def answer_json(
         return {"embedding": _floats(found)}
     labels = [{"name": one[0], "score": one[1]} for one in found if not isinstance(one, Entity)]
     return {"labels": labels} if labels else {"entities": entities_json([e for e in found if isinstance(e, Entity)])}
-
-
-def error_json(code: int, message: str) -> dict[str, Any]:
-    """A failure, with gRPC's name of its code."""
-    return {"error": {"code": StatusCode(code).name, "message": message}}
 
 
 def _usage(found: Usage, made: bool = False) -> dict[str, Any]:

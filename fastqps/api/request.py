@@ -116,7 +116,7 @@ class GenerateOptions(TypedDict, total=False):
     choices: Annotated[
         Sequence[str],
         "The text is one of these, at most 64: the likeliest, or with a temperature one drawn by their probabilities. "
-        "`Generation.choices` has them all. Default: any text.",
+        "`Generation.choice_scores` has them all. Default: any text.",
     ]
     top_logprobs: Annotated[
         int,

@@ -47,8 +47,17 @@ class Head:
             raise ModelError(f"pooling {pooling!r} is not supported; supported: {', '.join(POOLINGS)}")
         self._pooling, self._projections, self._ops, self._skipped = pooling, projections, ops, skipped
 
+    @property
+    def of_last_rows(self) -> bool:
+        """Whether it reads each item's last row alone."""
+        return self._pooling == "lasttoken" and self._skipped is None
+
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
-        rows = self._ops.pool(hidden, step, self._pooling, not self._projections, self._skipped)
+        return self.finish(hidden, step, self._pooling)
+
+    def finish(self, hidden: torch.Tensor, step: Step, pooling: str) -> torch.Tensor:
+        """The answer to rows that are pooled so; ``tokens``: rows [items, width] of items."""
+        rows = self._ops.pool(hidden, step, pooling, not self._projections, self._skipped)
         for projection in self._projections:
             rows = projection(rows)
         return self._ops.answer(rows, step) if self._projections else rows

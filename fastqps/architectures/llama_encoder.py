@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import torch
 
 from fastqps.architectures.llama_layer import LlamaLayer, make_norm
 from fastqps.architectures.rope import rotary_tables
 from fastqps.architectures.weights import Weights
-from fastqps.kernels.layers import Tables
+from fastqps.kernels.layers import Attention, Tables
+from fastqps.kernels.torch_ops.attention import opening_of
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.interface import EncoderOps
 from fastqps.ops.step import Step
@@ -29,12 +33,34 @@ class LlamaEncoder:
         self._attention = [layer.attention(rotary, window, config.causal) for layer, rotary, window in of_layers]
         weights.check_unread(names.layers, config.layers)
 
+    def keep_opening(self, ids: Sequence[int]) -> None:
+        """Computes the keys and values of ``ids``, with which items can begin from then on."""
+        kept: list[torch.Tensor] = []
+        self._hidden(self._ops.step_of(ids), True, lambda qkv, a: kept.append(opening_of(qkv[: len(ids)], a)))
+        self._attention = [replace(a, opening=opening) for a, opening in zip(self._attention, kept, strict=True)]
+
     def __call__(self, step: Step) -> torch.Tensor:
-        first, *others = self._layers
+        return self._hidden(step, last=False)
+
+    def last_rows(self, step: Step) -> torch.Tensor:
+        """[items, hidden]: the last hidden state of each item's last token."""
+        return self._hidden(step, last=True)
+
+    def _hidden(
+        self, step: Step, last: bool, seen: Callable[[torch.Tensor, Attention], None] | None = None
+    ) -> torch.Tensor:
+        """``seen`` is called with each layer's queries, keys and values."""
+        ops, (first, *others) = self._ops, self._layers
         rows, step = self._embedding(step, None)
         x, normed = rows.tensor, first.attention_norm(rows.tensor, first.qkv)
         for layer, attention, after in zip(self._layers, self._attention, [*others, None], strict=True):
-            x, h = layer.finish(x, self._ops.attend(layer.project(normed), step, attention))
+            qkv = layer.project(normed)
+            if seen:
+                seen(qkv, attention)
+            attended = ops.attend(qkv, step, attention)
+            if last and not after:
+                x, attended = ops.last_rows(x, step), ops.last_rows(attended, step)
+            x, h = layer.finish(x, attended)
             if after:
                 x, normed = after.attention_norm.add(layer.down, h, x, after.qkv)
         return self._norm.add_post(layer.down, h, x, None).tensor

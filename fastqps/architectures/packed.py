@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from fastqps.architectures.bert import Bert
-from fastqps.architectures.heads import make_head
+from fastqps.architectures.heads import Head, make_head
 from fastqps.architectures.llama_encoder import LlamaEncoder
 from fastqps.architectures.modernbert import ModernBert
 from fastqps.architectures.t5 import T5
@@ -56,7 +56,19 @@ class PackedModel:
         self.hidden = self._encoder.hidden  # the model's width
         self._head = make_head(card, checkpoint, weights, config, ops)
         weights.close()
+        self._lacks_opening = bool(card.opening_ids)
+
+    def keep_opening(self) -> None:
+        """Computes what items can begin with (``card.opening_ids``), unless that is done: before a step of items."""
+        if self._lacks_opening:
+            self._lacks_opening = False
+            assert isinstance(self._encoder, LlamaEncoder), "a model with an opening is causal"
+            with torch.inference_mode():
+                self._encoder.keep_opening(self.card.opening_ids)
 
     def __call__(self, step: Step) -> torch.Tensor:
+        encoder, head = self._encoder, self._head
         with torch.inference_mode():
-            return self._head(self._encoder(step), step)
+            if isinstance(encoder, LlamaEncoder) and isinstance(head, Head) and head.of_last_rows:
+                return head.finish(encoder.last_rows(step), step, "tokens")
+            return head(encoder(step), step)

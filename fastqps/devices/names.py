@@ -1,4 +1,4 @@
-"""Parses ``--device``: it names one device, or several GPUs or modelled devices."""
+"""Parses ``--device``: it names one device, or several GPUs or modelled devices. Resolves ``--dtype`` for it."""
 
 from __future__ import annotations
 
@@ -68,6 +68,14 @@ def check_weights(spec: str, card: ModelCard) -> None:
 def kind_of(spec: str) -> str:
     """The module of a device: the part before the colon."""
     return spec.partition(":")[0]
+
+
+def resolve_dtype(device: str, dtype: str) -> str:
+    """``auto`` as the device takes it: bfloat16 on a GPU and on a CPU that multiplies it natively, else float32 on a
+    CPU. Devices that do not compute keep what they are given."""
+    if dtype != "auto" or not device.startswith(("cpu", "cuda")):
+        return dtype
+    return "bfloat16" if device.startswith("cuda") or machine.bfloat16_flags() else "float32"
 
 
 def list_devices(text: str) -> tuple[Device, ...]:

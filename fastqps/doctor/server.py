@@ -10,7 +10,7 @@ from typing import Any
 
 from fastqps.config import decide, load
 from fastqps.config.settings import OFF, Config
-from fastqps.devices.dtypes import resolve_dtype
+from fastqps.devices.names import resolve_dtype
 from fastqps.doctor import Finding
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.host import machine

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fastqps._core import ChoiceTree
-from fastqps.api.prediction import Choice, Generation
+from fastqps.api.prediction import ChoiceScore, Generation
 from fastqps.models.card import ModelCard
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 
@@ -46,5 +46,5 @@ class Choices(NamedTuple):
     ) -> Generation:
         """The text that is chosen by the log-probabilities of the tree's targets: of each row its first, and all."""
         chosen, ids, logprobs, scores = self.tree.answer(firsts, [x for row in each for x in row], temperature, seed)
-        of_texts = [Choice(logprob, score) for logprob, score in scores]
-        return Generation(self.texts[chosen], ids, "stop", logprobs, choices=of_texts)
+        of_texts = [ChoiceScore(logprob, score) for logprob, score in scores]
+        return Generation(self.texts[chosen], ids, "stop", logprobs, choice_scores=of_texts)

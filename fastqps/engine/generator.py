@@ -250,7 +250,14 @@ class Generator:
         """
         if options.get("choices"):
             (made,) = self.generate([prompt], truncate=truncate, **options)
-            yield Chunk(made.text, made.token_ids, made.logprobs, made.finish_reason, made.usage, choices=made.choices)
+            yield Chunk(
+                made.text,
+                made.token_ids,
+                made.logprobs,
+                made.finish_reason,
+                made.usage,
+                choice_scores=made.choice_scores,
+            )
             return
         stops = self._stops(options)
         asked = self._stopping(options, stops)

@@ -62,6 +62,9 @@ class Attention:
     # two vectors for each distance: the score of a query and a key has the query's product with the first, and the
     # key's with the second; as the device's ``EncoderOps.relative`` makes them
     relative: torch.Tensor | None = None
+    # [2, kv_heads, tokens, size]: keys, normalised and turned, and values that an encoder's items can begin with; the
+    # place of an item's first row says how many of them are in front of it
+    opening: torch.Tensor | None = None
     cap: float = 0.0  # a decoder's scores become cap · tanh(score / cap); 0: they stay
 
     def __post_init__(self) -> None:
@@ -71,7 +74,9 @@ class Attention:
             raise ValueError("norms of queries and keys are computed together with rotary positions alone")
         if self.relative is not None and (self.rotary is not None or self.bias is not None):
             raise ValueError("tables by distance exclude rotary positions and biases")
-        check_contiguous(rotary=self.rotary, bias=self.bias, relative=self.relative)
+        if self.opening is not None and (not self.causal or self.bias is not None or self.relative is not None):
+            raise ValueError("an opening is of causal attention without biases or tables by distance")
+        check_contiguous(rotary=self.rotary, bias=self.bias, relative=self.relative, opening=self.opening)
         check_contiguous(q_norm=self.q_norm, k_norm=self.k_norm)
 
     def size(self, qkv: torch.Tensor) -> int:

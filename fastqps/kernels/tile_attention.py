@@ -66,6 +66,16 @@ def prepared(x, other, norm, rotary, places, columns, mask, eps, HALF: tl.conste
     return x.to(TYPE), other.to(TYPE)
 
 
+@triton.jit
+def softened(scores, highest, weights, total, scale):
+    """One block's scores [rows, keys] into a softmax of powers of two: its shares, and what is kept of those before."""
+    before = highest
+    highest = tl.maximum(highest, tl.max(scores, 1))
+    shares = tl.exp2(scores * scale - (highest * scale)[:, None])
+    kept = tl.exp2((before - highest) * scale)
+    return shares, highest, weights * kept + tl.sum(shares, 1), total * kept[:, None]
+
+
 @triton.jit(do_not_specialize=["rows_all"])
 def tile_attention_kernel(
     qkv,
@@ -76,6 +86,8 @@ def tile_attention_kernel(
     relative,
     q_norm,
     k_norm,
+    positions,
+    opening,
     out,
     rows_all,
     scale,
@@ -92,6 +104,7 @@ def tile_attention_kernel(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
     DISTANCES: tl.constexpr,
+    OPENING: tl.constexpr,
 ):
     STRIDE: tl.constexpr = (HEADS + 2 * KV_HEADS) * SIZE
     HALF: tl.constexpr = SIZE // 2
@@ -122,6 +135,9 @@ def tile_attention_kernel(
         if CAUSAL:
             sees_to = tl.minimum(sees_to, rows + 1)
 
+        place = tl.where(live, rows - first, 0)
+        if OPENING > 0:
+            place = tl.load(positions + rows, live, 0)
         queries = qkv + head * SIZE + rows[:, None] * STRIDE
         if rotary is None:
             q = tl.load(queries + columns[None, :], inside[:, None] & (columns < SIZE)[None, :], 0.0)
@@ -129,12 +145,36 @@ def tile_attention_kernel(
             mask = inside[:, None] & (halves < HALF)[None, :]
             q = tl.load(queries + halves[None, :], mask, 0.0)
             q_other = tl.load(queries + HALF + halves[None, :], mask, 0.0)
-            at = tl.where(live, rows - first, 0)
-            q, q_other = prepared(q, q_other, q_norm, rotary, at, halves, mask, eps, HALF)
+            q, q_other = prepared(q, q_other, q_norm, rotary, place, halves, mask, eps, HALF)
 
         highest = tl.full([QUERIES], _LOWEST, tl.float32)
         weights = tl.zeros([QUERIES], tl.float32)
         total = tl.zeros([QUERIES, BLOCK], tl.float32)
+        if OPENING > 0:
+            opened = tl.where(live, place - (rows - first), 0)  # keys in front of the row's item
+            of_head = opening + head // (HEADS // KV_HEADS) * (OPENING * SIZE)
+            for at in range(0, tl.max(opened, 0), KEYS):
+                keys = at + tl.arange(0, KEYS)
+                from_key = of_head + keys[:, None] * SIZE
+                real = (keys < OPENING)[:, None]
+                if rotary is None:
+                    k = tl.load(from_key + columns[None, :], real & (columns < SIZE)[None, :], 0.0)
+                    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+                else:
+                    key_mask = real & (halves < HALF)[None, :]
+                    k = tl.load(from_key + halves[None, :], key_mask, 0.0)
+                    k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
+                    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+                    scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
+                seen = keys[None, :] < opened[:, None]
+                if WINDOW > 0:
+                    seen = seen & (keys[None, :] >= place[:, None] - WINDOW)
+                scores = tl.where(seen, scores, float("-inf"))
+                shares, highest, weights, total = softened(scores, highest, weights, total, scale)
+                v = tl.load(
+                    from_key + KV_HEADS * OPENING * SIZE + columns[None, :], real & (columns < SIZE)[None, :], 0.0
+                )
+                total = tl.dot(shares.to(v.dtype), v, total, input_precision="ieee")
         for at in range(begin + (start - begin) // KEYS * KEYS, stop, KEYS):
             keys = at + tl.arange(0, KEYS)
             real = (keys >= start) & (keys < stop)
@@ -154,6 +194,8 @@ def tile_attention_kernel(
                 k = tl.load(from_key + halves[None, :], key_mask, 0.0)
                 k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
                 places = tl.where(real, keys - tl.load(row_start + keys, real, 0), 0)
+                if OPENING > 0:
+                    places = tl.load(positions + keys, real, 0)
                 k, k_other = prepared(k, k_other, k_norm, rotary, places, halves, key_mask, eps, HALF)
                 scores = tl.dot(q, tl.trans(k), input_precision="ieee")
                 scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
@@ -163,17 +205,13 @@ def tile_attention_kernel(
                 added = tl.load(bias + head * (2 * REACH + 1) + REACH + distance, seen, 0.0)
                 scores += added * bias_scale
             scores = tl.where(seen, scores, float("-inf"))
-            before = highest
-            highest = tl.maximum(highest, tl.max(scores, 1))
-            shares = tl.exp2(scores * scale - (highest * scale)[:, None])
-            kept = tl.exp2((before - highest) * scale)
-            weights = weights * kept + tl.sum(shares, 1)
+            shares, highest, weights, total = softened(scores, highest, weights, total, scale)
             v = tl.load(
                 from_key + KV_HEADS * SIZE + columns[None, :],
                 real[:, None] & (columns < SIZE)[None, :],
                 0.0,
             )
-            total = tl.dot(shares.to(v.dtype), v, total * kept[:, None], input_precision="ieee")
+            total = tl.dot(shares.to(v.dtype), v, total, input_precision="ieee")
 
         result = total * (1.0 / tl.where(live, weights, 1.0))[:, None]
         target = out + rows[:, None] * (HEADS * SIZE) + head * SIZE + columns[None, :]
@@ -195,15 +233,17 @@ def tile_attention(
     attention: Attention,
     *,
     longest: int = 0,
+    positions: torch.Tensor | None = None,
     shape: AttentionShape | None = None,
 ) -> torch.Tensor:
     """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every row sees its item's rows.
 
     row_start, row_end: as ``embed_norm`` gives them.
+    ``positions``, int32 [tokens], are read where there is an opening: items begin there, and see what is before them.
     ``longest``, the most rows of an item, is for the operation in plain torch: the kernel reads it from ``row_end``.
     ``shape`` is for measuring others than the rule's.
     """
-    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end)
+    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, positions=positions)
     a, tokens, size = attention, len(qkv), attention.size(qkv)
     if qkv.numel() >= 1 << 31:
         raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
@@ -221,6 +261,8 @@ def tile_attention(
         a.relative,
         a.q_norm,
         a.k_norm,
+        positions,
+        a.opening,
         out,
         tokens,
         math.log2(math.e) / math.sqrt(size),  # the softmax is one of powers of two
@@ -237,6 +279,7 @@ def tile_attention(
         QUERIES=shape.queries,
         KEYS=shape.keys,
         DISTANCES=next_power_of_2(shape.queries + shape.keys),
+        OPENING=0 if a.opening is None else a.opening.shape[2],
         num_warps=shape.warps,
         num_stages=shape.stages,
         **register_limit(shape.registers),

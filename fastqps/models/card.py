@@ -79,6 +79,7 @@ class ModelCard:
     max_output_tokens: int = 0  # of a generator: most tokens of one answer
     eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt, the special tokens that begin a text included
+    opening_ids: tuple[int, ...] = ()  # of an encoder: what inputs begin with, whose keys and values are computed once
     stamp: str = ""  # of the files as they lay there: while it is the same they are; "": nobody has looked
     kv_values: int = 0  # of a generator: numbers that a token leaves in the KV cache: layers × 2 × KV heads × head size
     pairs_only: bool = False  # a cross-encoder: a single text is refused

@@ -16,6 +16,7 @@ from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, dec
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
 from fastqps.models.files.config_values import CARD_BYTES_MAX
 from fastqps.models.names import resolve, resolve_adapter
+from fastqps.models.opening import opening_ids
 from fastqps.models.scoring import read_scoring
 from fastqps.models.static import StaticModel, open_static
 
@@ -79,15 +80,15 @@ def load_card(
             card = dataclasses.replace(card, version=_version(checkpoint, card))
         files = checkpoint.tokenizer_files
         warnings, folder = (*card.warnings, *files.warnings), str(merged or "")
-        return _usable(
-            dataclasses.replace(
-                card,
-                stamp=stamp,
-                tokenizer_parts=card.tokenizer_parts or files.parts,
-                adapter=folder,
-                warnings=warnings,
-            )
+        card = dataclasses.replace(
+            card,
+            stamp=stamp,
+            tokenizer_parts=card.tokenizer_parts or files.parts,
+            adapter=folder,
+            warnings=warnings,
         )
+        opening = () if checkpoint.generates else opening_ids(card, checkpoint)
+        return _usable(dataclasses.replace(card, opening_ids=opening))
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:

@@ -19,6 +19,7 @@ from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig, TokenLogits, VocabularyHead
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import config_warnings
+from fastqps.models.files.config_values import architectures
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.reading import has_file, optional_object, read_json
 from fastqps.models.files.tensors import WEIGHTS, weight_files
@@ -163,7 +164,7 @@ class Checkpoint:
     @property
     def architecture(self) -> str:
         """The first that config.json names; "" where it names none."""
-        return str((self.config.get("architectures") or [""])[0])
+        return architectures(self.config)[0]
 
     @property
     def cross_encoder(self) -> bool:

@@ -11,6 +11,7 @@ from fastqps.models.families import GENERATORS, DecoderFamily, EncoderFamily, fa
 from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files.compressed_tensors import check_quantization
 from fastqps.models.files.config_keys import CONFIG
+from fastqps.models.files.config_values import architectures
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.reading import has_file, read_object
 from fastqps.models.sentence_transformers.config import (
@@ -42,7 +43,7 @@ def task_of(
 
     ``by_tokens``: labels are tokens of a decoder's vocabulary.
     """
-    named = str((config.get("architectures") or [""])[0])
+    named = architectures(config)[0]
     if isinstance(family, DecoderFamily):
         _check_generator(root, str(config["model_type"]), named or _GENERATE, adapter)
         return "generate"
@@ -142,7 +143,7 @@ def read_config(root: Path, encoder: Path, by_tokens: bool = False) -> tuple[Enc
     """
     values = read_object(encoder / CONFIG)
     try:
-        architecture, listed = str((values.get("architectures") or [""])[0]), has_file(root / "modules.json")
+        architecture, listed = architectures(values)[0], has_file(root / "modules.json")
         generates = architecture.endswith(_GENERATES) and not listed
         family = family_of(values.get("model_type"), values.get("position_embedding_type"), generates=generates)
         scores = by_tokens or architecture.endswith((_CLASSIFY, _CLASSIFY_TOKENS))

@@ -154,6 +154,12 @@ class EncoderOps(Ops, Protocol):
         ``reach`` of the attention's tables is ``reach_of`` the longest item.
         """
 
+    def step_of(self, ids: Sequence[int]) -> Step:
+        """A step of one item, without an answer: for what is computed once, while a model is loaded."""
+
+    def last_rows(self, x: torch.Tensor, step: Step) -> torch.Tensor:
+        """x [tokens, width] → [items, width]: the last row of each item."""
+
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         """``attend``'s tables of float32 [2, heads, size, 2 · reach + 16]: column ``reach`` + d is of distance d."""
 

@@ -16,7 +16,8 @@ class Step:
     """
 
     ids: torch.Tensor  # int32 [tokens]
-    positions: torch.Tensor  # int32 [tokens]: position ids; a device with `counts` derives them from `starts`
+    # int32 [tokens]: position ids; a device with `counts` derives them from `starts`, unless the model has an opening
+    positions: torch.Tensor
     types: torch.Tensor  # int32 [tokens]
     starts: torch.Tensor  # int32 [items + 1], from 0 to tokens
     counts: torch.Tensor | None = None  # int32 [16]: tokens, items, tokens of the longest item, …

@@ -26,6 +26,7 @@ class EncoderRunner:
     instant = False
 
     def __init__(self, model: PackedModel, max_items: int, max_tokens: int, arena: Arena | None = None) -> None:
+        model.keep_opening()
         self.card = model.card
         self._model, self._arena = model, arena or Arena()
         self._buffers = b = StepBuffers.allocate(model.card, max_items, max_tokens)

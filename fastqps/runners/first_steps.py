@@ -20,7 +20,7 @@ _NOT_FINITE = "first answer is not finite: its weights hold NaN or infinity"
 
 def usual_tokens(card: ModelCard) -> int:
     """The tokens of an item in the steps that are measured."""
-    return min(USUAL_TOKENS, card.max_input_tokens)
+    return min(USUAL_TOKENS, card.max_input_tokens - len(card.opening_ids))
 
 
 def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
@@ -28,7 +28,7 @@ def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
 
     ``ModelError`` where the answers are no numbers: then every client's would be none.
     """
-    longest = min(card.max_input_tokens, b.max_tokens)
+    longest = min(card.max_input_tokens - len(card.opening_ids), b.max_tokens)
     full = min(b.max_items, max(1, b.max_tokens // USUAL_TOKENS))
     for n_items, length in ((1, min(2, longest)), (full, min(USUAL_TOKENS, longest))):
         run(*fill_items(card, b, n_items, length))
@@ -37,11 +37,11 @@ def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
 
 
 def fill_items(card: ModelCard, b: StepBuffers, n_items: int, length: int) -> Size:
-    """Packs a step of items with ``length`` tokens each."""
+    """Packs a step of items with ``length`` tokens each, behind the model's opening."""
     n_tokens = n_items * length
     b.input_ids[:n_tokens] = 0
     b.token_type_ids[:n_tokens] = 0
-    b.position_ids[:n_tokens] = card.position_offset + np.arange(n_tokens) % length
+    b.position_ids[:n_tokens] = card.position_offset + len(card.opening_ids) + np.arange(n_tokens) % length
     b.cu_seqlens[: n_items + 1] = np.arange(n_items + 1) * length
     return n_items, n_tokens, n_items
 

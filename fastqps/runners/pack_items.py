@@ -41,6 +41,12 @@ def _positions(ids: Sequence[int], offset: int) -> list[int]:
     return [offset - 1 if offset and i == offset - 1 else at for i, at in zip(ids, counted, strict=False)]
 
 
+def _opening(card: ModelCard, ids: Sequence[int]) -> int:
+    """How many of the ids are the model's opening; the last one is always computed."""
+    most = min(len(card.opening_ids), len(ids) - 1)
+    return next((i for i in range(most) if card.opening_ids[i] != ids[i]), max(0, most))
+
+
 def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[int, int, int]:
     """Fills the buffers with a step of these items: (items, tokens, new items). They fit.
 
@@ -50,11 +56,13 @@ def pack_items(card: ModelCard, items: Iterable[Item], b: StepBuffers) -> tuple[
     positions: list[int] = []
     types: list[int] = []
     starts = [0]
-    for ids, first_len in items:
+    for whole, first_len in items:
+        opening = _opening(card, whole)
+        ids = whole[opening:]
         n = len(ids)
         first = min(first_len, n)
         input_ids.extend(ids)
-        positions.extend(_positions(ids, card.position_offset))
+        positions.extend(_positions(ids, card.position_offset) if not opening else range(opening, opening + n))
         types.extend([0] * first + [card.second_segment_type] * (n - first))
         starts.append(len(input_ids))
     tokens = len(input_ids)

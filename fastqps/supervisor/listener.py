@@ -7,7 +7,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import secrets
 import socket
 import stat
 import struct
@@ -139,20 +138,6 @@ def bind(host: str, port: int | str, setting: str, host_setting: str = "--host")
             if error.errno != errno.EADDRINUSE or port == 0 or time.monotonic() > give_up:
                 raise _refused(host, port, setting, error) from None
         time.sleep(0.05)
-
-
-def bind_internal() -> socket.socket:
-    """A socket for the server's calls to itself, whatever clients need. It has a random abstract name and no file.
-    Front doors also check which process has connected."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    sock.bind(f"\0fastqps-{secrets.token_hex(16)}")
-    return sock
-
-
-def internal_target(sock: socket.socket) -> str:
-    """The address of the internal socket, as gRPC clients write it."""
-    return f"unix-abstract:{sock.getsockname()[1:].decode()}"
 
 
 def listen(sock: socket.socket, setting: str) -> None:

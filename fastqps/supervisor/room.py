@@ -8,7 +8,7 @@ from fastqps.config import Config
 from fastqps.config.decide import lanes_of, most_items, most_running
 from fastqps.config.edge import REMOTE
 from fastqps.config.units import format_bytes
-from fastqps.devices.dtypes import resolve_dtype
+from fastqps.devices.names import resolve_dtype
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 from fastqps.host.gpus import Gpu

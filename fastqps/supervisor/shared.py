@@ -11,7 +11,6 @@ from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError, ModelError
 from fastqps.kernels.journal import Journal
 from fastqps.supervisor.generation import Generation, first_generations
-from fastqps.supervisor.listener import bind_internal
 from fastqps.supervisor.plan import Plan
 
 
@@ -39,7 +38,6 @@ class Shared:
         self.parent_fd, self._own_end = os.pipe()
         self.kernels = Journal()
         self.credentials_fd = credentials_fd
-        self.internal = bind_internal()
         self.http = http
         self.admin = admin
         self.tables: dict[int, int] = {}  # by route: the file in memory with a static model's table
@@ -81,7 +79,6 @@ class Shared:
         for fd in (*self.inherited, self._own_end, *self.tables.values()):
             os.close(fd)
         self.kernels.close()
-        self.internal.close()
 
     def announce(self, generation: Generation, like: Generation | None = None) -> None:
         """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers.

@@ -257,20 +257,20 @@ class SparseEmbedding(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[float]] = ..., active: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
-    __slots__ = ("text", "token_ids", "finish_reason", "logprobs", "top_logprobs", "choices")
+    __slots__ = ("text", "token_ids", "finish_reason", "logprobs", "top_logprobs", "choice_scores")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
-    CHOICES_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_SCORES_FIELD_NUMBER: _ClassVar[int]
     text: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     finish_reason: FinishReason
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     top_logprobs: TopLogprobs
-    choices: _containers.RepeatedCompositeFieldContainer[Choice]
-    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[Choice, _Mapping]]] = ...) -> None: ...
+    choice_scores: _containers.RepeatedCompositeFieldContainer[ChoiceScore]
+    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., choice_scores: _Optional[_Iterable[_Union[ChoiceScore, _Mapping]]] = ...) -> None: ...
 
 class TopLogprobs(_message.Message):
     __slots__ = ("token_ids", "logprobs")
@@ -280,7 +280,7 @@ class TopLogprobs(_message.Message):
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
-class Choice(_message.Message):
+class ChoiceScore(_message.Message):
     __slots__ = ("logprob", "score")
     LOGPROB_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -368,7 +368,7 @@ class OutputOptions(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ..., normalize: bool = ..., top_labels: _Optional[int] = ..., raw_scores: bool = ..., timings: bool = ..., aggregation: _Optional[_Union[Aggregation, str]] = ..., max_active_dims: _Optional[int] = ...) -> None: ...
 
 class GenerateChunk(_message.Message):
-    __slots__ = ("request_id", "text", "token_ids", "finish_reason", "logprobs", "usage", "timings", "top_logprobs", "choices")
+    __slots__ = ("request_id", "text", "token_ids", "finish_reason", "logprobs", "usage", "timings", "top_logprobs", "choice_scores")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -377,7 +377,7 @@ class GenerateChunk(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
-    CHOICES_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_SCORES_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     text: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -386,8 +386,8 @@ class GenerateChunk(_message.Message):
     usage: Usage
     timings: Timings
     top_logprobs: TopLogprobs
-    choices: _containers.RepeatedCompositeFieldContainer[Choice]
-    def __init__(self, request_id: _Optional[int] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[Choice, _Mapping]]] = ...) -> None: ...
+    choice_scores: _containers.RepeatedCompositeFieldContainer[ChoiceScore]
+    def __init__(self, request_id: _Optional[int] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., choice_scores: _Optional[_Iterable[_Union[ChoiceScore, _Mapping]]] = ...) -> None: ...
 
 class Status(_message.Message):
     __slots__ = ("code", "message", "retry_after_ms")

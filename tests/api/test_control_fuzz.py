@@ -19,7 +19,7 @@ INPUTS = int(os.environ.get("FASTQPS_FUZZ_CONTROL", "5000"))
 HEADS = [
     "GET /livez HTTP/1.1\r\nhost: localhost:9464\r\naccept: */*",
     "POST /reload HTTP/1.1\r\ncontent-length: 70000",
-    "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\nauthorization: Bearer abc\r\norigin: http://y",
+    "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\nauthorization: Bearer abc\r\norigin: http://y",
     "GET /metrics?x=1 HTTP/1.0\r\nconnection: keep-alive\r\ntransfer-encoding: chunked",
 ]
 PIECES = ["\r\n", "\n", "\r", "\0", ":", " ", "\t", "\x7f", "\xff", "content-length", "host: a", "-1", "9" * 30, "HTTP"]

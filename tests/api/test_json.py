@@ -13,8 +13,7 @@ import time
 from typing import Any
 
 import pytest
-
-from fastqps._front import wire
+from wire import wire
 
 FUZZ_SECONDS = float(os.environ.get("FASTQPS_FUZZ", "0"))
 BODIES = 20_000  # of the random test where no time is given

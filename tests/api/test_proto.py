@@ -65,10 +65,12 @@ NUMBERS = {
     "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
     "GenerateChunk": {
         "request_id": 1, "text": 2, "token_ids": 3, "finish_reason": 4, "logprobs": 5, "usage": 6, "timings": 7,
-        "top_logprobs": 8, "choices": 10,
+        "top_logprobs": 8, "choice_scores": 10,
     },
-    "Generation": {"text": 1, "token_ids": 2, "finish_reason": 3, "logprobs": 5, "top_logprobs": 8, "choices": 10},
-    "Choice": {"logprob": 1, "score": 2},
+    "Generation": {
+        "text": 1, "token_ids": 2, "finish_reason": 3, "logprobs": 5, "top_logprobs": 8, "choice_scores": 10,
+    },
+    "ChoiceScore": {"logprob": 1, "score": 2},
     "TopLogprobs": {"token_ids": 1, "logprobs": 2},
     "OutputOptions": {
         "dtype": 1, "dimensions": 2, "normalize": 3, "top_labels": 4, "raw_scores": 5, "timings": 6, "aggregation": 7,

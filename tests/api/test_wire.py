@@ -13,9 +13,9 @@ import pytest
 from google import protobuf
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
+from wire import wire
 
 from fastqps._core import TASKS
-from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import json
 import socket
 import sys
 import time
@@ -148,19 +147,6 @@ def window_settings(address: str, admin: str, token: str) -> None:
             peer.linger(0.0)
 
 
-def json_predictions(address: str, admin: str, token: str) -> None:
-    """POST /predict with bodies as long as may be, and longer ones, on all connections of the admin port but some."""
-    deep = b"[" * 30_000 + b"]" * 30_000
-    wide = json.dumps([{"text": "a " * 400}] * 64).encode()
-    host, port = admin.split(":")
-    for body in itertools.cycle((deep, wide, b"1," * (30 << 10))):
-        with suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as one:
-            size = len(body) if body[:1] != b"1" else 8 << 20
-            one.sendall(f"POST /predict HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n".encode())
-            one.sendall(f"content-length: {size}\r\n\r\n".encode() + body)
-            one.recv(1 << 16)
-
-
 def admin_bytes(address: str, admin: str, token: str) -> None:
     """Heads of requests that break HTTP's rules."""
     host, port = admin.split(":")
@@ -170,7 +156,7 @@ def admin_bytes(address: str, admin: str, token: str) -> None:
         b"GET /livez HTTP/1.1\r\n" + b"x: y\r\n" * 2000 + b"\r\n",
         b"GET " + b"/" * 20_000,
         b"\x00" * 30_000,
-        b"POST /predict HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST /reload HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
     ]
     for bad in itertools.cycle(heads):
         with suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as one:
@@ -196,7 +182,7 @@ ATTACKERS: dict[str, Callable[[str, str, str], None]] = HTTP_ATTACKERS | {
     f.__name__: f
     for f in (
         compressed_streams, unary_bombs, unfinished_messages, health_bombs, reflection_messages, idle_streams,
-        window_settings, json_predictions, admin_bytes, poison_texts,
+        window_settings, admin_bytes, poison_texts,
     )
 }  # fmt: skip
 

@@ -55,7 +55,6 @@ ATTACKS = (
     Attack("reflection_messages", 64),
     Attack("idle_streams", 64),
     Attack("window_settings", 32),
-    Attack("json_predictions", 64, livez=True),
     Attack("admin_bytes", 32, livez=True),
     Attack("poison_texts", 64, model="hurtful"),
     Attack("slow_heads", 32, http=True),

@@ -46,6 +46,9 @@ def test_sections_lie_one_behind_the_other() -> None:
     at = EncodeLayout(100, 8, 384, token_types=False)
     assert (at.input_ids, at.token_type_ids, at.cu_seqlens, at.position_ids) == (16, 128, 128, 144)
     assert (at.device_words, at.words, at.out_words) == (144, 256, 8 * 384)
+    at = EncodeLayout(100, 8, 384, token_types=False, positions=True)
+    assert (at.input_ids, at.token_type_ids, at.position_ids, at.cu_seqlens) == (16, 128, 128, 240)
+    assert (at.device_words, at.words, at.out_words) == (256, 256, 8 * 384)
 
 
 def test_steps_answer_and_tell_when_they_ran(lane: SumLane) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastqps.devices.cpu.transformer import choose_dtype
-from fastqps.devices.dtypes import resolve_dtype
+from fastqps.devices.names import resolve_dtype
 from fastqps.host import machine
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from generators import write_generator
@@ -35,3 +36,19 @@ def test_answers_are_those_to_the_rendered_text(tmp_path: Path, monkeypatch: pyt
     assert len(read) == 1, "the tokenizer's file is read for each conversation"
     with pytest.raises(ValueError, match="of the roles"):
         engine.chat([{"role": "tool", "content": ""}])
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ("Hi", "must be a list of objects"),
+        ([("user", "Hi")], r"messages\[0\]: must be an object with a role and a content, not tuple"),
+        ([{"role": "user"}], r"messages\[0\].content: must be a str, not NoneType"),
+        ([{"role": "user", "content": [{"type": "text", "text": "x" * 1000}]}], r"\.content: must be a str, not list$"),
+        ([{"role": "user", "content": "x"}, {"content": "x"}], r"messages\[1\].role: must be a str, not NoneType"),
+    ],
+)
+def test_messages_that_are_none(messages: Any, why: str) -> None:
+    """The error names the place, and shows no content."""
+    with pytest.raises(TypeError, match=why):
+        Chat(messages).pairs()

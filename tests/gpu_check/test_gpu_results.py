@@ -133,6 +133,12 @@ def test_readme_takes_the_newest_figure_of_each_target(tmp_path: Path) -> None:
     found = gpu_table(runs, "docs/gpu-check.md")
     assert "| device duty cycle under saturation | 98 % | ≥ 99 | missed |" in found
     assert found.count("not yet measured") == len(TARGETS) - 1
+    brief = gpu_table(runs, "docs/gpu-check.md", brief=True)
+    assert (
+        "not yet measured" not in brief
+        and brief.count("\n| ") == 1
+        and brief.splitlines()[-1] == found.splitlines()[-1]
+    )
     assert "NVIDIA H200, EPYC with 16 cores, commit of 2026-01-02; `make gpu-check`." in found
 
 

@@ -20,6 +20,7 @@ from fastqps.kernels.pool import pool
 from fastqps.kernels.shapes import AttentionShape, PoolShape, pool_shape, search_shape
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
+from fastqps.kernels.torch_ops.attention import opening_of
 from fastqps.ops.interface import reach_of
 
 pytestmark = pytest.mark.compute
@@ -207,6 +208,31 @@ if DEVICE != "cpu":  # the interpreter multiplies no bfloat16; the shapes of pro
 @pytest.mark.parametrize(("lengths", "heads", "size", "options"), [*ATTENTION, *nightly(*ATTENTION_AT_NIGHT)])
 def test_attention(lengths: list[int], heads: int, size: int, options: dict[str, Any]) -> None:
     check_attention(packed(lengths), heads, size, **options)
+
+
+@pytest.mark.parametrize("rotary", [True, False])
+@pytest.mark.parametrize(
+    ("kv_heads", "size", "window", "dtype"), [(2, 16, 0, torch.float32), (1, 24, 9, torch.float16)]
+)
+def test_attention_behind_an_opening(kv_heads: int, size: int, window: int, dtype: torch.dtype, rotary: bool) -> None:
+    """Each item has as much of it in front as the place of its first row says: the same as in full."""
+    heads, fronts, lengths = 4, [21, 0, 1, 10, 21], [5, 70, 1, 33, 20]
+    width, whole = (heads + 2 * kv_heads) * size, [sum(both) for both in zip(fronts, lengths, strict=True)]
+    angles = normal(128, size // 2, seed=5)
+    table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
+    how = Attention(heads, kv_heads, table, window=window, causal=True)
+    common, own, step = normal(21, width, seed=1).to(dtype), normal(sum(lengths), width).to(dtype), packed(lengths)
+    parts = zip(fronts, own.split(lengths), strict=True)
+    full = torch.cat([part for front, rows in parts for part in (common[:front], rows)])
+    wanted = attention(full.float(), packed(whole), heads, window, table, None, None, kv_heads, True)
+    spare = len(step.ids) - len(own)
+    places = [torch.arange(front, front + n) for front, n in zip(fronts, lengths, strict=True)]
+    positions = F.pad(torch.cat(places), (0, spare), value=1 << 30).int().to(DEVICE)
+    rows = F.pad(own, (0, 0, 0, spare), value=torch.nan)
+    how = replace(how, opening=opening_of(common, how))
+    done = tile_attention(rows, *step.bounds(), how, positions=positions)
+    tails = [each[front:] for front, each in zip(fronts, wanted.split(whole), strict=True)]
+    near(done[: len(own)], torch.cat(tails), 1e-5 if dtype == torch.float32 else 1e-2)
 
 
 def test_attention_of_padding_alone_is_no_fault() -> None:

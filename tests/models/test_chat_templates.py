@@ -194,7 +194,7 @@ def test_every_way_gives_the_same_ids(name: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "variables", "why"),
     [
-        ("a", '{"a":' + "[" * 5000 + "]" * 5000 + "}", "recursion"),
+        ("a", '{"a":' + "[" * 5000 + "]" * 5000 + "}", "nested too deeply"),
         ("<|im_end|>" + "".join(map(chr, range(0x100000, 0x10FFFE))), "", "private character"),
     ],
 )

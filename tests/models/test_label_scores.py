@@ -218,6 +218,7 @@ def test_a_head_of_its_own_behind_a_chat_template(tmp_path: Path) -> None:
     [
         (["yes", "impossible words"], "", "--labels: 'impossible words' is not one token of this tokenizer"),
         (["yes", "yes"], "", "--labels: 'yes' and another label are the same token"),
+        (["", ""], "", "--labels: ',' has an empty label"),
         (["yes"], "nosuch", "--template 'nosuch': neither a file nor one of .*: qwen3-reranker"),
         (["yes"], "{% if %}", "not a Jinja template: Expected an expression"),
         (["yes"], "no text at all", "the first text does not reach what it renders"),

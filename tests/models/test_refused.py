@@ -146,6 +146,9 @@ CONFIGS: dict[str, Rows] = {
         ({"rope_scaling": {"type": "linear", "factor": 0}}, "factor 0, which is no positive number$"),
         ({"rope_scaling": {"type": ["linear"]}}, r"rope_type \['linear'\] is not supported; supported: default, "),
         ({"rope_scaling": [4.0]}, r"config.json says rope_scaling \[4.0\], which is no object$"),
+        ({"architectures": 5}, "config.json says architectures 5, which is no list of names$"),
+        ({"architectures": {"0": "LlamaForCausalLM"}}, "which is no list of names$"),
+        ({"architectures": [["LlamaForCausalLM"]]}, "which is no list of names$"),
         ({"rope_parameters": {"rope_theta": "10000"}}, 'rope_theta "10000", which is no positive number$'),
         (
             {"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}},
@@ -187,6 +190,8 @@ CONFIGS: dict[str, Rows] = {
         ({"architectures": ["MistralForQuestionAnswering"]}, "MistralForQuestionAnswering is not supported"),
     ],
     "gemma3_text": [
+        ({"rope_scaling": [4.0]}, r"config.json says rope_scaling \[4.0\], which is no object$"),
+        ({"rope_scaling": "linear"}, 'config.json says rope_scaling "linear", which is no object$'),
         ({"sliding_window": 1}, "sliding_window 1, which is no possible size: 2 to"),
         ({"use_bidirectional_attention": True}, "see those behind them"),
         ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping 50.0"),

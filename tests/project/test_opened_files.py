@@ -59,7 +59,7 @@ OTHERS = {
 # Modules that parse what is in no file, or in one that this server wrote.
 PARSERS = {"tomllib.loads": {"files/documents.py"}}
 PARSERS["json.loads"] = {
-    *("admin/model_pages.py", "admin/pages.py", "bench/measure/generator.py", "devices/cuda/manifest.py"),
+    *("admin/model_pages.py", "bench/measure/generator.py", "devices/cuda/manifest.py"),
     *("frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
     *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),

@@ -25,6 +25,7 @@ OTHERS = {
     ("cli/predict.py", "_stream"): "a model's answer, as it was asked for",
     ("cli/serve.py", "run"): "the user's own settings",
     ("config/document.py", "<module>"): "a page of the documentation",
+    ("models/chat/child.py", "answer"): "a pipe to the process that asks",
     ("models/config_document.py", "<module>"): "a page of the documentation",
     ("models/hub/online.py", "shown"): "constant text",
     ("models/hub/online.py", "_show"): "through shown",

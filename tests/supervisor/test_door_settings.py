@@ -21,7 +21,7 @@ CONFIG = Config(tenant_weights="a=2,b=3", auto_truncate="on", otlp_endpoint="htt
 
 
 def native(config: Config) -> dict[str, Any]:
-    shared: Any = SimpleNamespace(http_fd=-1, internal=SimpleNamespace(fileno=lambda: 4))
+    shared: Any = SimpleNamespace(http_fd=-1)
     server: Any = SimpleNamespace(config=config, aliases={})
     nothing: Any = None
     return FrontDoorSlot(0, server, shared, nothing, System())._native(3)

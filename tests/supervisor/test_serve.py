@@ -47,21 +47,19 @@ def test_metrics_count_what_a_client_sent(serve: Callable[..., Server]) -> None:
         client.predict_batch(["a", "b", LONG * 3])
         with pytest.raises(CallError):
             client.predict("x", model="absent")
-        status, found = running.post("/predict", {"text": "hello"})
-        assert status == 200 and len(found["embedding"]) == 384
         answering = [p for p in psutil.Process(running.pid).children() if "fastqps: " in p.cmdline()[0]]
         assert {Path(f"/proc/{p.pid}/timerslack_ns").read_text() for p in answering} == {"1\n"}  # of their loops
         device = "fastqps_stage_duration_seconds_count{device}"
-        until(lambda: running.metrics()[device] == 23, "a dispatcher counts when it has answered")
+        until(lambda: running.metrics()[device] == 22, "a dispatcher counts when it has answered")
         wanted = {
             "fastqps_requests_total{OK,Predict,minilm}": 20,
-            "fastqps_requests_total{OK,PredictBatch,minilm}": 2,
-            "fastqps_items_total{OK,minilm}": 23,
+            "fastqps_requests_total{OK,PredictBatch,minilm}": 1,
+            "fastqps_items_total{OK,minilm}": 22,
             "fastqps_items_total{INVALID_ARGUMENT,minilm}": 1,
-            "fastqps_batch_items_sum{minilm}": 23,
+            "fastqps_batch_items_sum{minilm}": 22,
         }
         assert wanted.items() <= running.metrics().items() and not any(running.work().values())
-        assert sum(running.connections()) >= 2  # the client's and the admin page's
+        assert sum(running.connections()) >= 1
         doors = [p for p in psutil.Process(running.pid).children() if "frontdoor" in p.cmdline()[0]]
         assert all(door.memory_info().rss < 120 << 20 for door in doors)
         assert not any("libtorch" in place.path for door in doors for place in door.memory_maps())

@@ -1,4 +1,4 @@
-"""The admin port: pages, bounds, and POST /predict through a real gRPC server."""
+"""The admin port: pages and bounds."""
 
 from __future__ import annotations
 
@@ -10,26 +10,19 @@ import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import Any
 from unittest import mock
 
 import fake_source
-import grpc.aio
 import pytest
-from grpc_server import grpc_server
 from serving import PATIENCE_S
 
 from fastqps.admin import Admin, http, model_pages, pages
-from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
-from fastqps.process.background import UnexpectedError
 from fastqps.process.served_models import Limits, ModelLimits, Readiness, Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
 from fastqps.telemetry.metrics.meter import LoadMeter
-from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1 import predict_pb2_grpc
 
 READY = Readiness((), (), (), answers=True)
 
@@ -76,10 +69,9 @@ class FakeLimits:
 class Served(fake_source.FakeSource):
     """What the pages are about, as a test wants it."""
 
-    def __init__(self, address: str = "127.0.0.1:1") -> None:
+    def __init__(self) -> None:
         super().__init__(*(fake_source.process() for _ in range(5)))
         self.found = READY
-        self.address = address
         self.token = ""
         self.local = True
         self.said: list[str] = []
@@ -95,40 +87,6 @@ class Served(fake_source.FakeSource):
 
     def on_loopback(self) -> bool:
         return self.local
-
-    def own_target(self) -> str:
-        return self.address
-
-
-class Model(predict_pb2_grpc.PredictServiceServicer):
-    """Answers with what it was asked."""
-
-    def PredictBatch(self, request: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
-        if request.items[0].text == "down":
-            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
-        return pb.PredictBatchResponse(items=map(self.answer, request.items))
-
-    def answer(self, item: pb.PredictRequest) -> pb.PredictResponse:
-        found = self.one(item)
-        found.request_id = item.request_id
-        return found
-
-    def one(self, item: pb.PredictRequest) -> pb.PredictResponse:
-        usage = pb.Usage(input_tokens=len(item.text) or len(item.token_ids.ids))
-        match item.WhichOneof("input"):
-            case "text" if item.text == "long":
-                return pb.PredictResponse(status=pb.Status(code=3, message="text: 999 tokens"))
-            case "pair":
-                label = pb.Label(name=item.pair.first + item.pair.second, score=0.5, index=1)
-                return pb.PredictResponse(classification=pb.Classification(labels=[label]), usage=usage)
-        if item.HasField("generate"):
-            asked = item.generate
-            made = pb.Generation(text=f"{item.text} {asked.max_tokens} {asked.stop}", token_ids=[5, asked.seed])
-            made.finish_reason = pb.FINISH_REASON_LENGTH
-            made.logprobs.extend([-0.1, -0.25] if asked.logprobs else [])
-            return pb.PredictResponse(generation=made, usage=pb.Usage(input_tokens=1, output_tokens=2))
-        values = [0.1, 2, 3][: item.output.dimensions or 3]
-        return pb.PredictResponse(embedding=pb.Embedding(values=values), usage=usage)
 
 
 @contextlib.asynccontextmanager
@@ -177,8 +135,8 @@ async def ask(port: int, page: str, body: str, method: str = "POST") -> tuple[in
 async def test_pages() -> None:
     served = Served()
     async with admin(served) as port:
-        status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
-        assert status == 200 and b"/readyz" in content and b"http://localhost:9/predict" in content
+        status, headers, content = await call(port, "GET", "/")
+        assert status == 200 and b"/readyz" in content
         accept = "accept: " + fake_source.OPENMETRICS
         status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
         assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
@@ -190,11 +148,10 @@ async def test_pages() -> None:
         status, _, content = await call(port, "GET", "/readyz")
         assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
         assert (await call(port, "GET", "/livez"))[0] == 503
-        assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
         assert (await call(port, "GET", "/nothing"))[0] == 404
-        status, headers, _ = await call(port, "GET", "/predict")
-        assert (status, headers["allow"]) == (405, "POST")
-        assert (await call(port, "DELETE", "/metrics"))[0] == 405
+        for path, allowed in (("/metrics", "GET, HEAD"), ("/reload", "GET, HEAD, POST")):
+            status, headers, _ = await call(port, "DELETE", path)
+            assert (status, headers["allow"]) == (405, allowed)
 
 
 @pytest.mark.parametrize(
@@ -210,11 +167,11 @@ async def test_pages() -> None:
         (b"GET / HTTP/1.1\r\na: b\0c\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\na: b\rc: d\r\n\r\n", 400),
         (b"GET /\n HTTP/1.1\r\n\r\n", 400),
-        (b"POST /predict HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
-        (b"POST /predict HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 4\r\n\r\n{}{}", 400),
-        (b"POST /predict HTTP/1.1\r\ncontent-length: 99999999999999\r\n\r\n", 400),
-        (b"POST /predict HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (http.BODY_BYTES_MAX + 1), 413),
-        (b"POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (b"POST /reload HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+        (b"POST /reload HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 4\r\n\r\n{}{}", 400),
+        (b"POST /reload HTTP/1.1\r\ncontent-length: 99999999999999\r\n\r\n", 400),
+        (b"POST /reload HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (http.BODY_BYTES_MAX + 1), 413),
+        (b"POST /reload HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 411),
         (b"GET /livez HTTP/1.0\r\n\r\n", 200),
     ],
 )
@@ -296,38 +253,6 @@ async def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.M
             writer.transport.abort()
 
 
-async def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as come at once are told that it is too many; all other pages answer."""
-    may_end = asyncio.Event()
-
-    async def predict(self: Predict, asked: Any) -> tuple[int, Any]:
-        if asked == "no thread":
-            raise UnexpectedError("no thread can be started")
-        await may_end.wait()
-        return 200, asked
-
-    monkeypatch.setattr(Predict, "__call__", predict)
-    served = Served()
-    async with admin(served) as port:
-        status, _, content = await call(port, "POST", "/predict", b'"no thread"')
-        assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
-        for _ in range(2):  # those who have their answers wait no more
-            asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
-            await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
-            refused = [task.result() for task in asked if task.done()]
-            assert all(
-                (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
-                for found, _, content in refused
-            )
-            for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
-                assert (await call(port, "GET", path))[0] == 200
-            served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
-            assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
-            may_end.set()
-            assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
-            may_end.clear()
-
-
 async def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, also where only what is done once a second fails, and measured again."""
     monkeypatch.setattr(pages, "TICK_S", 0.001)
@@ -364,64 +289,6 @@ async def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> N
     assert not [each for each in recwarn if "never awaited" in str(each.message)]
 
 
-@pytest.mark.parametrize(
-    ("asked", "status", "answer"),
-    [
-        ({"text": "hi"}, 200, {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2}),
-        ({"text": "hi", "dimensions": 1}, 200, {"embedding": [0.1], "input_tokens": 2}),
-        ({"token_ids": [101, 102]}, 200, {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2}),
-        ({"pair": ["a", "b"]}, 200, {"labels": [{"name": "ab", "score": 0.5}], "input_tokens": 0}),
-        ({"text": "long"}, 400, {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}}),
-        ({"text": "down"}, 503, {"error": {"code": "UNAVAILABLE", "message": "draining"}}),
-        (
-            [{"text": "hi"}, {"text": "long"}],
-            200,
-            [
-                {"embedding": [0.1, 2.0, 3.0], "input_tokens": 2},
-                {"error": {"code": "INVALID_ARGUMENT", "message": "text: 999 tokens"}},
-            ],
-        ),
-        (
-            {"text": "hi", "max_tokens": 2, "seed": 7, "stop": ["x"], "logprobs": True},
-            200,
-            {"text": "hi 2 ['x']", "token_ids": [5, 7], "finish_reason": "length", "logprobs": [-0.1, -0.25],
-             "input_tokens": 1, "output_tokens": 2},
-        ),
-        ({"text": "a", "max_tokens": -1}, 400, "max_tokens: Value out of range: -1"),
-        ({"text": "a", "temperature": "hot"}, 400, "temperature: must be real number, not str"),
-        ([], 400, "0 items, a list holds 1 to 64 items"),
-        ("text", 400, "not an object such as"),
-        ({}, 400, "exactly one of text, pair, token_ids is needed"),
-        ({"text": "a", "pair": ["a", "b"]}, 400, "exactly one of"),
-        ([{"text": "a"}, {"txt": "b"}], 400, "item 1: unknown key 'txt'"),
-        ({"text": 7}, 400, "text is not a string"),
-        ({"pair": ["a"]}, 400, "pair is not a list of two strings"),
-        ({"token_ids": [1.5]}, 400, "token_ids is not a list of whole numbers"),
-        ({"token_ids": [-1]}, 400, "-1"),
-        ({"text": "a", "priority": "urgent"}, 400, "priority: 'urgent', must be one of low, normal, high"),
-        ({"text": "a", "dimensions": "x"}, 400, "integer"),
-    ],
-)  # fmt: skip
-async def test_predict(asked: Any, status: int, answer: Any) -> None:
-    with grpc_server(partial(predict_pb2_grpc.add_PredictServiceServicer_to_server, Model())) as address:
-        async with admin(Served(address)) as http_port:
-            found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
-        given = json.loads(content)
-        assert found == status, given
-        if isinstance(answer, str):
-            assert given["error"]["code"] == "INVALID_ARGUMENT"
-            assert answer in given["error"]["message"]
-        else:
-            assert given == answer
-
-
-async def test_predict_without_json() -> None:
-    async with admin(Served()) as port:
-        for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
-            status, _, content = await call(port, "POST", "/predict", sent)
-            assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
-
-
 BAD_RELOADS = [
     ("{", 400, "the body is not JSON"),
     ("[]", 400, "the body is not an object"),
@@ -438,7 +305,7 @@ async def test_who_may_post() -> None:
     served = Served()
     async with admin(served) as port:
         served.token = "Bearer right"
-        for path in ("/predict", "/reload", "/limits"):
+        for path in ("/reload", "/limits"):
             for more in ((), ("authorization: Bearer wrong",)):
                 status, headers, body = await call(port, "POST", path, b"{}", *more)
                 assert (status, headers["www-authenticate"]) == (401, "Bearer")
@@ -453,9 +320,8 @@ async def test_who_may_post() -> None:
         for path in ("/reload", "/limits"):
             status, _, body = await call(port, "POST", path, b'{"model": "a"}')
             assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
-        assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
         served.local = True
-        for path in ("/predict", "/reload", "/limits"):
+        for path in ("/reload", "/limits"):
             assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
         assert served.reloads.asked == []
 

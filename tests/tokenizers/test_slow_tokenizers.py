@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints import write_checkpoint
+from decoders import write_byte_tokenizer, write_decoder
 from word_files import GROWS, PANICS_SLOWLY, write_words
 
 from fastqps import Tokenizer
@@ -181,3 +182,64 @@ def test_a_process_that_was_killed(template: Template, card: str, which: int) ->
         assert door.ids(slot) == [1, 3, 2]
         if slot == 0:
             os.kill(door.pids[which], signal.SIGKILL)
+
+
+def write_chats(path: Path, template: str) -> str:
+    path.mkdir()
+    write_decoder(path, vocab_size=258, eos_token_id=257)
+    write_byte_tokenizer(path)
+    (path / "chat_template.jinja").write_text(template)
+    return load_card(str(path)).to_json()
+
+
+UPPER = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
+B = [ord("B") - ord("!")]  # its id in write_byte_tokenizer
+ENDLESS = "{% for i in range(99999) %}{% for i in range(99999) %}{% endfor %}{% endfor %}"
+
+
+def chat(slot: int, route: int, content: str, variables: str = "") -> Job:
+    return slot, route, 7, MOST, "counted", "", None, ([("user", content)], "generate", variables)
+
+
+def test_no_template_runs_where_tokenizers_are_loaded(tmp_path: Path, template: Template) -> None:
+    """One that never ends for some conversation ends a worker, and not the chats of all models."""
+    endless = "{% if messages[0].content == 'a' and messages | length == 1 %}" + ENDLESS + "{% endif %}" + UPPER
+    template.keep(ROUTE, write_chats(tmp_path / "endless", endless))
+    template.keep(OTHER, write_chats(tmp_path / "upper", UPPER))
+    door = FakeDoor()
+    door.waiting[True].extend([chat(0, ROUTE, "a"), chat(1, OTHER, "b"), chat(2, ROUTE, "b")])
+    LongTexts(door, template).turn(0)
+    assert "CPU time" in door.failure(0) and door.ids(1) == door.ids(2) == B
+
+
+def test_a_file_that_has_vanished_is_named(tmp_path: Path, template: Template) -> None:
+    """The processes start with the first chat, perhaps long after the models were loaded. Others get on."""
+    for route, name in ((ROUTE, "gone"), (OTHER, "here")):
+        template.keep(route, write_chats(tmp_path / name, UPPER))
+    (tmp_path / "gone" / "tokenizer.json").unlink()
+    door = FakeDoor()
+    door.waiting[True].extend([chat(0, ROUTE, "a"), chat(1, OTHER, "b")])
+    LongTexts(door, template).turn(0)
+    assert "No such file" in door.failure(0) and door.ids(1) == B
+    assert not door.restarts
+
+
+@pytest.mark.parametrize(
+    ("body", "variables", "why"),
+    [
+        ("{% if messages[0].content == 'a' %}{{ 'x' * 10 ** 10 }}{% endif %}", "", "MiB of memory"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "", "recursion"),
+        ("{{ 1 // 0 }}", "", "by zero"),
+        ("", '{"x":' + "[" * 900 + "]" * 900 + "}", ""),
+        ("", '{"x":' + "[" * 5000 + "]" * 5000 + "}", "nested too deeply"),
+        ("", "[1]", "not a JSON object"),
+        ("{{ x.y.z }}", "", "undefined"),
+    ],
+)
+def test_what_a_template_cannot_render(body: str, variables: str, why: str, tmp_path: Path, template: Template) -> None:
+    """It is said in words, and ends no worker."""
+    template.keep(ROUTE, write_chats(tmp_path / "model", UPPER + body))
+    door = FakeDoor()
+    door.waiting[True].extend([chat(0, ROUTE, "a", variables), chat(1, ROUTE, "b")])
+    LongTexts(door, template).turn(0)
+    assert why in door.failure(0) and bool(why) == bool(door.failure(0)) and not door.restarts

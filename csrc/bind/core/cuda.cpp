@@ -252,12 +252,13 @@ void register_lane(py::module_& m) {
       .def_static(
           "encoder",
           [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_items, u32 width,
-             bool token_types, bool rows_by_token) {
-            const EncodeBlocks blocks{EncodeLayout(max_tokens, max_items, width, true, rows_by_token), token_types};
+             bool token_types, bool rows_by_token, bool positions) {
+            const EncodeBlocks blocks{EncodeLayout(max_tokens, max_items, width, true, rows_by_token), token_types,
+                                      positions};
             return std::make_shared<Lane>(std::move(api), blocks, stream, staging, output);
           },
           "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_items"_a, "width"_a,
-          "token_types"_a, "rows_by_token"_a = false,
+          "token_types"_a, "rows_by_token"_a = false, "positions"_a = false,
           "Addresses of the device's blocks, which a graph reads and writes as EncodeLayout of its own shape says; "
           "STAMP_WORDS stand in front of the output.")
       .def_static(
@@ -333,8 +334,8 @@ void register_cuda(py::module_& m) {
   py::class_<EncodeLayout>(m, "EncodeLayout",
                            "Offsets, in 32-bit words, of the sections of an encoder step's blocks; see "
                            "csrc/step/encode/encode_layout.h.")
-      .def(py::init<u32, u32, u32, bool, bool>(), "max_tokens"_a, "max_items"_a, "width"_a, "token_types"_a = true,
-           "rows_by_token"_a = false)
+      .def(py::init<u32, u32, u32, bool, bool, bool>(), "max_tokens"_a, "max_items"_a, "width"_a,
+           "token_types"_a = true, "rows_by_token"_a = false, "positions"_a = false)
       .def_readonly("input_ids", &EncodeLayout::input_ids)
       .def_readonly("token_type_ids", &EncodeLayout::token_type_ids)
       .def_readonly("cu_seqlens", &EncodeLayout::cu_seqlens)

@@ -130,7 +130,7 @@ auto answer_of(const ChoiceTree& tree, const std::vector<float>& firsts, const s
   const std::vector<float> of = shares(sums);
   std::vector<std::pair<double, float>> scores;
   for (u32 i = 0; i < sums.size(); i++) scores.emplace_back(sums[i], of[i]);
-  const u32 chosen = choose(sums, temperature, seed);
+  const u32 chosen = choose_text(sums, temperature, seed);
   return std::make_tuple(chosen, tree.tokens(chosen), tree.logprobs(chosen, found), std::move(scores));
 }
 

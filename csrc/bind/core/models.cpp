@@ -72,6 +72,7 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.position_offset = card.position_offset;
   r.max_output_tokens = card.max_output_tokens;
   r.prefix_tokens = u32(card.prefix_ids.size());
+  r.opening_tokens = u32(card.opening_ids.size());
   r.cache_slots.store(cache_slots, kRelaxed);
   copy_name(r.version, sizeof r.version, card.version, "version");
   std::memcpy(g.card(i), card_json.data(), card_json.size());

@@ -29,6 +29,18 @@ constexpr Names<step::Pick> kPicks[] = {
     {"cls", step::Pick::kFirst}, {"lasttoken", step::Pick::kLast}, {"tokens", step::Pick::kAll}};
 constexpr Names<void (*)(const step::ItemRows&, u32 threads)> kPools[] = {{"mean", step::means}, {"max", step::maxima}};
 
+// The same of keys and values in front of items: IndexError where a position is none of `n_rotary`, or an item has more
+// of them than there are.
+void check_openings(const step::Attention& job, u32 n_rotary) {
+  for (u32 i = 0; i < job.n_items; i++) {
+    const i32 before = job.positions[job.starts[i]], length = job.starts[i + 1] - job.starts[i];
+    if (before < 0 || before > i32(job.n_opening) || (job.rotary && before + length > i32(n_rotary)))
+      throw std::out_of_range("an item of " + std::to_string(length) + " tokens behind " + std::to_string(before) +
+                              "; there are " + std::to_string(job.n_opening) + ", and its tables are for " +
+                              std::to_string(n_rotary));
+  }
+}
+
 // The address of a row of the step's buffers, moved on to the piece's.
 template <class T>
 T* from(T* rows, u64 first, u64 width = 1) {
@@ -84,7 +96,7 @@ void add_encoder_operations(ProgramClass& program) {
           "attend",
           [](Program& self, u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, i64 n_items,
              u64 positions, u64 rotary, u32 n_rotary, u32 window, u64 bias, u64 relative, u32 reach, u32 kv_heads,
-             bool causal, u64 q_norm, u64 k_norm, float eps) {
+             bool causal, u64 q_norm, u64 k_norm, float eps, u64 opening, u32 n_opening) {
             if (kv_heads && heads % kv_heads)
               throw py::value_error(std::to_string(heads) + " heads cannot share " + std::to_string(kv_heads));
             const step::Attention job{address(qkv),
@@ -104,20 +116,25 @@ void add_encoder_operations(ProgramClass& program) {
                                       causal,
                                       address<const float>(q_norm),
                                       address<const float>(k_norm),
-                                      eps};
+                                      eps,
+                                      address(opening),
+                                      n_opening};
             self.add([=, n = Count(n_items)](const Piece& piece) {
               step::Attention part = job;
               part.n_items = n.of(piece);
               part.positions = from(job.positions, piece.first_token);
-              if (part.rotary) check_lengths(part.starts, part.n_items, n_rotary);
+              if (part.opening)
+                check_openings(part, n_rotary);
+              else if (part.rotary)
+                check_lengths(part.starts, part.n_items, n_rotary);
               if (part.bias || part.relative) check_lengths(part.starts, part.n_items, part.reach / 16 * 16);
               step::attend(part, piece.threads);
             });
           },
           "out"_a, "qkv"_a, "bfloat16"_a, "heads"_a, "head_dim"_a, "starts"_a, "n_items"_a, "positions"_a = 0,
           "rotary"_a = 0, "n_rotary"_a = 0, "window"_a = 0, "bias"_a = 0, "relative"_a = 0, "reach"_a = 0,
-          "kv_heads"_a = 0, "causal"_a = false, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f,
-          "Attention inside each item; step::Attention in csrc/step/cpu/cpu_ops.h.")
+          "kv_heads"_a = 0, "causal"_a = false, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "opening"_a = 0,
+          "n_opening"_a = 0, "Attention inside each item; step::Attention in csrc/step/cpu/cpu_ops.h.")
       .def(
           "pool",
           [](Program& self, u64 out, bool answer, u64 rows, bool bfloat16, u32 width, u64 starts, i64 n_items,

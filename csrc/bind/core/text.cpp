@@ -9,6 +9,7 @@
 
 #include "bind/bind.h"
 #include "contract/json_fields.h"
+#include "contract/strip.h"
 #include "text/chat_template.h"
 #include "text/load/detokenizer.h"
 #include "text/stop_strings.h"
@@ -253,7 +254,7 @@ std::unique_ptr<text::ChatTemplate> make_chat(const std::string& table) {
   return std::make_unique<text::ChatTemplate>(std::move(read));
 }
 
-// (text, tokens); nothing: it is not in the table. Raises ValueError where the template refuses it.
+// (text, tokens); nothing: it is not in the table.
 std::optional<std::pair<py::bytes, std::vector<NativeTokenizer::Fixed>>> render_chat(const text::ChatTemplate& self,
                                                                                      const Messages& given,
                                                                                      const std::string& mode,
@@ -262,11 +263,7 @@ std::optional<std::pair<py::bytes, std::vector<NativeTokenizer::Fixed>>> render_
   for (const auto& [role, content] : given) messages.push_back({ChatRole(place_of(role, kChatRoles)), content});
   if (messages.empty()) throw py::value_error("messages: none");
   text::RenderedChat out;
-  std::string_view why;
-  using Outcome = text::ChatTemplate::Outcome;
-  const Outcome outcome = self.render({messages, ChatMode(place_of(mode, kChatModes)), variables}, out, &why);
-  if (outcome == Outcome::kRefused) throw py::value_error(std::string(why));
-  if (outcome == Outcome::kNotInTable) return std::nullopt;
+  if (!self.render({messages, ChatMode(place_of(mode, kChatModes)), variables}, out)) return std::nullopt;
   std::vector<NativeTokenizer::Fixed> tokens;
   for (const auto& [at, id, lstrip, rstrip] : out.tokens) tokens.emplace_back(at, id, lstrip, rstrip);
   return std::pair{py::bytes(out.text), std::move(tokens)};
@@ -313,12 +310,13 @@ void register_text(py::module_& m) {
       .def_property_readonly("file_truncation", &file_truncation,
                              "What the file asks for: (max_tokens, stride), or None.");
 
+  m.attr("WHITE_SPACE") = kPythonSpaces;
   m.def("chat_keys", &chat_keys, "roles"_a, "mode"_a, "variant"_a, "The keys of the gaps of a conversation.");
   py::class_<text::ChatTemplate>(m, "ChatTemplate", "Renders conversations by the table of a chat template.")
       .def(py::init(&make_chat), "table"_a, "JSON of a ChatTable.")
       .def("render", &render_chat, "messages"_a, "mode"_a, "variables"_a = "",
            "(text in UTF-8, its special tokens as encode_fixed() takes them) of messages, pairs of role and content; "
-           "None: they are not in the table. ValueError: the template refuses them. variables: a JSON object, or ''.");
+           "None: they are not in the table. variables: a JSON object, or ''.");
 
   py::class_<DetokenizerStream>(m, "DetokenizerStream")
       .def("append", &DetokenizerStream::append, "ids"_a, "The text that the next ids complete.")

@@ -1,7 +1,6 @@
 #include <malloc.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -46,11 +45,7 @@ class Door {
     methods_.add_all();
     loop_ = std::make_unique<transport::FrontDoor>(
         service_, transport::Limits{.settings = settings_},
-        transport::LoopFds{.listener = settings_.listener_fd,
-                           .wake = fds_.door[index],
-                           .http = settings_.http_fd,
-                           .internal = settings_.internal_fd,
-                           .internal_peer = i32(getppid())},
+        transport::LoopFds{.listener = settings_.listener_fd, .wake = fds_.door[index], .http = settings_.http_fd},
         counters_,
         transport::Reports{{&segment_.load(), settings_.load_reports}, trace_source(segment_, index, settings_)});
     loop_->set_tenant_header(settings_.tenant_header);
@@ -373,6 +368,5 @@ PYBIND11_MODULE(_front, m) {
   using Row = py::typing::Tuple<py::str, py::str, py::str>;  // task, name and datatype
   m.attr_with_type_hint<py::typing::Tuple<Row, py::ellipsis>>("INFER_OUTPUTS") = py::tuple(outputs);
   fastqps::bind::register_chat(m);
-  fastqps::bind::register_wire(m);
   fastqps::bind::register_edge(m);
 }

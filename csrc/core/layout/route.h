@@ -36,6 +36,7 @@ struct alignas(64) Route {
   u32 pair_type_id;       // token type of a pair's second text
   u32 max_output_tokens;  // generators: room for them in a slot's answer
   u32 prefix_tokens;      // generators: ids in front of every prompt, kept in no slot
+  u32 opening_tokens;     // encoders: ids that inputs begin with, whose keys and values devices have
   // The part that its dispatchers use now. Each word is a limit by itself, so relaxed accesses are enough. [as
   // most_items; then S at any time]
   std::atomic<u32> max_batch_items;

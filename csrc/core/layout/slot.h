@@ -139,6 +139,7 @@ struct alignas(64) Slot {
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
   Aggregation aggregation;     // D: token classifiers only
   u32 large_answer;            // D: 1 + the number of the large answer that it holds; 0: the answer is in the slot
+  std::atomic<u32> opening;    // D: leading ids that are its model's opening; fewer than n_tokens, a hint as that is
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows
@@ -176,11 +177,18 @@ inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
   return u64(n_tokens) * row_values(slot.dtype, dimensions) * value_bytes(slot.dtype);
 }
 
-// The cost of a request where the service is shared: its tokens, and those that it may generate; at least 1.
-// relaxed: its front door may read it any time, a dispatcher only guesses until it has claimed the request.
+// The tokens of a request that its device computes: without those that it shares with others.
+// relaxed: its front door may read them any time, a dispatcher only guesses until it has claimed the request.
+inline u32 computed_tokens(const Slot& slot) {
+  const u32 n = slot.n_tokens.load(std::memory_order_relaxed), opening = slot.opening.load(std::memory_order_relaxed);
+  return opening < n ? n - opening : n;
+}
+
+// The cost of a request where the service is shared: the tokens that are computed, and those that it may generate; at
+// least 1.
 inline u64 cost_of(Task task, const Slot& slot) {
   const u64 made = generates(task) ? slot.sampling.max_tokens : 0;
-  return std::max<u64>(1, slot.n_tokens.load(std::memory_order_relaxed) + made);
+  return std::max<u64>(1, computed_tokens(slot) + made);
 }
 
 }  // namespace fastqps

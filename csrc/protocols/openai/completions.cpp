@@ -26,14 +26,14 @@ Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.co
 
 size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
   size_t room = kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
-  for (const ChoiceView& each : generation.choices) room += kAround + JsonWriter::string_room(each.text.size());
+  for (const ChoiceScore& each : generation.choice_scores) room += kAround + JsonWriter::string_room(each.text.size());
   return room;
 }
 
 // How likely each text was that the request lets the model choose from: beside OpenAI's fields.
-void write_scores(JsonWriter& out, std::span<const ChoiceView> choices) {
+void write_scores(JsonWriter& out, std::span<const ChoiceScore> choices) {
   out.raw(R"(,"choice_scores":[)");
-  for (const ChoiceView& each : choices) {
+  for (const ChoiceScore& each : choices) {
     if (&each != choices.data()) out.raw(",");
     out.raw(R"({"text":)").string(each.text).raw(R"(,"logprob":)").number(each.logprob);
     out.raw(R"(,"score":)").number(each.score).raw("}");
@@ -68,7 +68,7 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";
   out.raw(R"(,"finish_reason":)").raw(reason);
-  if (!generation.choices.empty()) write_scores(out, generation.choices);
+  if (!generation.choice_scores.empty()) write_scores(out, generation.choice_scores);
   out.raw("}");
 }
 

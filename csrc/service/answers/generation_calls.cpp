@@ -8,7 +8,8 @@ namespace fastqps::service {
 
 // ---- from a request to its slot
 
-void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream, std::unique_ptr<Choices> choices) {
+void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream,
+                            std::unique_ptr<ChoiceTexts> choices) {
   const GenerateOptions& options = view.generate;
   Slot& s = tables_.slots.slot(slot);
   write_sampling(view, r, s.sampling);
@@ -73,16 +74,16 @@ bool GenerationCalls::finish(u32 slot) {
 // Answers with the text that is chosen from what the dispatcher has found out. Returns false if that is not sound.
 bool GenerationCalls::answer_choice(u32 slot, u32 made) {
   Generation& generation = *tables_.items.generations.find(slot);
-  const Choices& choices = *generation.choices();
+  const ChoiceTexts& choices = *generation.choices();
   const TokenAnswer found = answer(slot);
   if (made != choices.tree.rows()) return false;
   const TargetLogprobs logprobs{found.logprobs(0, made), found.top_logprobs(0, made)};
   const std::vector<double> sums = choices.tree.sums(logprobs);
   if (std::any_of(sums.begin(), sums.end(), [](double sum) { return std::isnan(sum); })) return false;
   const Sampling& sampling = tables_.slots.slot(slot).sampling;
-  const u32 chosen = choose(sums, sampling.temperature, sampling.seed);
+  const u32 chosen = choose_text(sums, sampling.temperature, sampling.seed);
   const std::vector<float> scores = shares(sums);
-  std::vector<ChoiceView> views;
+  std::vector<ChoiceScore> views;
   for (u32 i = 0; i < sums.size(); i++) views.push_back({choices.texts[i], float(sums[i]), scores[i]});
   const std::vector<u32> ids = choices.tree.tokens(chosen);
   const std::vector<float> own = choices.tree.logprobs(chosen, logprobs);
@@ -94,7 +95,7 @@ bool GenerationCalls::answer_choice(u32 slot, u32 made) {
   view.token_ids = ids;
   if (choices.logprobs) view.logprobs = own, view.text_offsets = offsets;
   view.finish_reason = FinishReason::kStop;
-  view.choices = views;
+  view.choice_scores = views;
   tables_.items.answer(slot);
   send_last(slot, view, true);
   return true;

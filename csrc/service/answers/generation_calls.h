@@ -19,7 +19,7 @@ class GenerationCalls {
       : tables_(tables), reader_(reader), records_(records), answers_(answers) {}
 
   // Call only for a request that RequestChecker accepted, after the slot's flags for scatter are written.
-  void begin(const RequestView& view, u32 route, u32 slot, bool stream, std::unique_ptr<Choices> choices);
+  void begin(const RequestView& view, u32 route, u32 slot, bool stream, std::unique_ptr<ChoiceTexts> choices);
   // Called when a generation has more tokens.
   void read_progress(u32 slot);
   // Sends a dispatcher's complete answer. Returns false if the bytes cannot be an answer.

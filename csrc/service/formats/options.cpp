@@ -97,7 +97,7 @@ const char* to_value(const OptionValue& value, IdList* out) {
 }
 
 const char* to_texts(const OptionValue& value, u32 most, std::span<std::string_view> room, OptionTexts& out) {
-  static_assert(kStopStringsMax == 16 && kChoicesMax == 64);
+  static_assert(kStopStringsMax == 16 && kChoiceTextsMax == 64);
   const std::span<const OptionValue> elements = elements_of(value);
   if (elements.size() > most) return most == kStopStringsMax ? "has more than 16 strings" : "has more than 64 strings";
   for (size_t i = 0; i < elements.size(); i++)

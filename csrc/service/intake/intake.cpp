@@ -25,7 +25,7 @@ Refusal RequestQueue::put(u32 slot) {
   if (const Refusal refusal = hold_answer(slot)) return refuse(slot, kRejectSlots, refusal);
   tables_.items.shares.accepted(tables_.items.tenant(slot), n_tokens, stamp_ns_);
   owed_[r] += tables_.loads.crowded(r);
-  tables_.loads.added(r, kind, n_tokens);
+  tables_.loads.added(r, kind, computed_tokens(s));
   if (!tables_.room.size(r, kind) && has_room(r, kind)) {
     if (item.grouped) tables_.room.pass(slot);
     tables_.loads.put(r, kind);

@@ -110,8 +110,8 @@ class Intake {
   Admission admission_;
   SlotInput input_;
   u32 sample_ = 0;
-  std::string part_;                  // that is being attached
-  std::unique_ptr<Choices> choices_;  // of the request that is being accepted
+  std::string part_;                      // that is being attached
+  std::unique_ptr<ChoiceTexts> choices_;  // of the request that is being accepted
 };
 
 }  // namespace fastqps::service

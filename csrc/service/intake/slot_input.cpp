@@ -26,7 +26,7 @@ const char* field_of(const Item& item) { return item.chat ? "chat.messages" : it
 
 Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const Route& route = tables_.routes[r];
-  if (view.input == Input::kStep) return fill_step(view, route, slot);
+  if (view.input == Input::kStep) return fill_step(view, r, slot);
   item.truncate = tables_.routes.cuts(view.truncation);
   if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
@@ -85,15 +85,11 @@ Refusal SlotInput::fill_chat(const RequestView& view, u32 r, u32 slot, Item& ite
   size_t bytes = view.chat.variables.size();
   for (const ChatMessage& message : messages_) bytes += message.content.size();
   if (Refusal refusal = bound_text(bytes, item)) return refusal;
-  using Outcome = text::ChatTemplate::Outcome;
-  std::string_view why;
   const text::Conversation chat{messages_, view.chat.mode, view.chat.variables};
-  const Outcome outcome = setup.chat ? setup.chat->render(chat, rendered_, &why) : Outcome::kNotInTable;
-  if (outcome == Outcome::kRefused)
-    return tables_.refusals.refuse_field("chat.messages", "the template refuses it: %.*s", int(why.size()), why.data());
+  const bool in_table = setup.chat && setup.chat->render(chat, rendered_);
   const u32 most = tables_.routes.tokens_max(r, item.role) + u32(setup.card.prefix_ids.size());
   TokenizeJob job = chat_job(slot, item, most);
-  if (outcome == Outcome::kNotInTable || setup.external_tokenizer) {
+  if (!in_table || setup.external_tokenizer) {
     job.chat.emplace(ChatJob{{}, view.chat.mode, std::string(view.chat.variables)});
     for (const auto& [role, content] : messages_) job.chat->messages.emplace_back(kChatRoles[u8(role)], content);
     return hand_over(std::move(job), bytes, item);
@@ -142,14 +138,14 @@ Refusal SlotInput::settle_chat(std::vector<u32>& ids, u32 n_total, Item& item) {
   return check_ids("chat.messages", ids.data(), u32(ids.size()), route);
 }
 
-Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<Choices>& out) {
+Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<ChoiceTexts>& out) {
   constexpr const char* kField = "generate.choices";
   const RouteSetup& setup = tables_.routes.setup(r);
   const Route& route = tables_.routes[r];
   if (setup.external_tokenizer || !setup.tokenizer || !setup.tokenizer->encodes_fixed())
     return tables_.refusals.refuse_field(kField, "the tokenizer of '%s' is not native here, so choices have no tokens",
                                          tables_.routes.name(r));
-  std::string_view texts[kChoicesMax];
+  std::string_view texts[kChoiceTextsMax];
   texts_of(view, &GenerateOptions::choices, texts);
   const u32 n = view.generate.choices.count;
   std::vector<std::vector<u32>> ids(n);
@@ -169,8 +165,8 @@ Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<
   if (const u64 most = std::min<u64>(route.max_output_tokens, room); tree.rows() > most)
     return tables_.refusals.refuse_field(kField, "the texts differ in %u places, at most %llu", tree.rows(),
                                          (unsigned long long)most);
-  out = std::make_unique<Choices>(
-      Choices{{texts, texts + n}, std::move(tree), view.generate.logprobs || view.generate.top_logprobs});
+  out = std::make_unique<ChoiceTexts>(
+      ChoiceTexts{{texts, texts + n}, std::move(tree), view.generate.logprobs || view.generate.top_logprobs});
   return {};
 }
 
@@ -187,8 +183,19 @@ void SlotInput::finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens) 
   Slot& s = tables_.slots.slot(slot);
   const std::vector<InputRole>& roles = tables_.routes.setup(item.route).card.roles;
   const u32 n = roles.empty() ? n_tokens : apply_role(roles[item.role], tables_.memory.segment.ids(s), n_tokens);
-  s.first_len = first_len + n - n_tokens;  // what is added stands behind a single text
+  set_tokens(slot, item.route, first_len + n - n_tokens, n);  // what is added stands behind a single text
+}
+
+// Says how many ids are in the slot, and how many of them its device need not compute: those that are the model's
+// opening. The last one is always computed, because the answer is its row.
+void SlotInput::set_tokens(u32 slot, u32 r, u32 first_len, u32 n) {
+  Slot& s = tables_.slots.slot(slot);
+  const std::vector<u32>& opening = tables_.routes.setup(r).card.opening_ids;
+  const auto most = opening.begin() + i64(std::min<size_t>(opening.size(), n - 1));
+  const auto end = std::mismatch(opening.begin(), most, tables_.memory.segment.ids(s)).first;
+  s.first_len = first_len;
   s.n_tokens.store(n, kRelaxed);
+  s.opening.store(u32(end - opening.begin()), kRelaxed);
 }
 
 Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
@@ -333,13 +340,13 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
 }
 
 // What an edge has made of a text is used as it is: prompt, role and marks are in it.
-Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 slot) {
+Refusal SlotInput::fill_step(const RequestView& view, u32 r, u32 slot) {
+  const Route& route = tables_.routes[r];
   const u32 n = view.token_count;
   if (!n) return tables_.refusals.refuse_field("ids", "0 ids, at least 1");
   if (n > route.max_input_tokens)
     return tables_.refusals.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
-  Slot& s = tables_.slots.slot(slot);
-  u32* ids = tables_.memory.segment.ids(s);
+  u32* ids = tables_.memory.segment.ids(tables_.slots.slot(slot));
   const u32 mark = traits(route.task).by_token ? kNoOwnAnswer : 0;
   u32 largest = 0;
   for (u32 i = 0; i < n; i++) {
@@ -348,8 +355,7 @@ Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 sl
   }
   if (largest >= route.vocab_size)
     return tables_.refusals.refuse_field("ids", "id %u, the vocabulary has %u", largest, route.vocab_size);
-  s.first_len = view.first_tokens;
-  s.n_tokens.store(n, kRelaxed);
+  set_tokens(slot, r, view.first_tokens, n);
   return {};
 }
 
@@ -384,6 +390,7 @@ void SlotInput::write_empty(u32 slot, u32 id) {
   *tables_.memory.segment.ids(s) = id;
   s.first_len = 1;
   s.n_tokens.store(1, kRelaxed);
+  s.opening.store(0, kRelaxed);
 }
 
 void SlotInput::write(TokenizeResult& result, Item& item) {

@@ -15,13 +15,13 @@ class SlotInput {
   // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
   // The texts of `choices`, tokenized.
-  Refusal read_choices(const RequestView& view, u32 route, std::unique_ptr<Choices>& out);
+  Refusal read_choices(const RequestView& view, u32 route, std::unique_ptr<ChoiceTexts>& out);
   // Writes the ids that another thread has made of the item's text.
   Refusal check(TokenizeResult& result, Item& item);
   void write(TokenizeResult& result, Item& item);
 
  private:
-  Refusal fill_step(const RequestView& view, const Route& route, u32 slot);
+  Refusal fill_step(const RequestView& view, u32 route, u32 slot);
   Refusal fill_chat(const RequestView& view, u32 route, u32 slot, Item& item);
   TokenizeJob chat_job(u32 slot, const Item& item, u32 most) const;
   Refusal settle_chat(std::vector<u32>& ids, u32 n_total, Item& item);
@@ -30,6 +30,7 @@ class SlotInput {
   void mark_words(u32 slot);
   Refusal take_role(const RequestView& view, u32 route, Item& item);
   void finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens);
+  void set_tokens(u32 slot, u32 route, u32 first_len, u32 n);
   Refusal check_tokenizer(const RequestView& view, u32 route);
   struct Texts {
     std::string_view first, second;

@@ -23,7 +23,7 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
 }
 
 void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
-                       bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<Choices> choices) {
+                       bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices) {
   detokenizer_ = detokenizer;
   max_tokens_ = max_tokens, top_ = top;
   choices_ = std::move(choices);

@@ -28,7 +28,7 @@ inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
 }
 
 // The texts that a request lets the model choose from.
-struct Choices {
+struct ChoiceTexts {
   std::vector<std::string> texts;
   ChoiceTree tree;
   bool logprobs;  // those of the chosen text's tokens are wanted
@@ -42,7 +42,7 @@ class Generation {
   // keeps_stop: the text has the stop string, or the stop token, that ends it. max_tokens, top: of its answer in the
   // slot.
   void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
-             bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<Choices> choices);
+             bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
@@ -55,11 +55,11 @@ class Generation {
 
   // What its slot has.
   TokenAnswer answer(std::span<u8> room) const { return {room, max_tokens_, top_}; }
-  const Choices* choices() const { return choices_.get(); }  // null: any text is possible
-  u32 taken() const { return taken_; }                       // tokens read
-  bool stopped() const { return stopped_; }                  // by a stop string: later tokens are not read
-  bool stream() const { return stream_; }                    // sent token by token
-  bool begun = false;                                        // the client has a part of it
+  const ChoiceTexts* choices() const { return choices_.get(); }  // null: any text is possible
+  u32 taken() const { return taken_; }                           // tokens read
+  bool stopped() const { return stopped_; }                      // by a stop string: later tokens are not read
+  bool stream() const { return stream_; }                        // sent token by token
+  bool begun = false;                                            // the client has a part of it
 
  private:
   bool pass_piece(std::string& text);
@@ -72,7 +72,7 @@ class Generation {
   u32 taken_ = 0, characters_ = 0;
   u32 max_tokens_ = 0, top_ = 0;
   bool stream_ = false, stopped_ = false, keeps_stop_ = false;
-  std::unique_ptr<Choices> choices_;
+  std::unique_ptr<ChoiceTexts> choices_;
 };
 
 // By slot; pooled.

@@ -64,7 +64,7 @@ void KeptAnswers::keep(u32 index, const ResponseView& answer) {
   kept.generation.text = copy(answer.generation.text);
   kept.generation.token_ids = copy(answer.generation.token_ids);
   kept.generation.logprobs = copy(answer.generation.logprobs);
-  kept.generation.choices = copy_named(answer.generation.choices, &ChoiceView::text);
+  kept.generation.choice_scores = copy_named(answer.generation.choice_scores, &ChoiceScore::text);
   kept.generation.top.ids = copy(answer.generation.top.ids);
   kept.generation.top.logprobs = copy(answer.generation.top.logprobs);
   kept.generation.text_offsets = copy(answer.generation.text_offsets);

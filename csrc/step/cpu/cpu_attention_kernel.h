@@ -48,10 +48,12 @@ template <u32 kHalf = kLanes / 2>
 
 // One head of one item, as floats in scratch memory. Rows beyond the item's and columns beyond the head's are zero.
 struct Head {
-  float *query, *key, *value;  // [padded rows, columns]
-  float* weights;              // [padded rows, kLanes]: scores, then exponentials, of one block of queries
-  float* block;                // [columns, kLanes]: a block of queries, transposed; then its output
+  float* query;        // [padded rows, columns]
+  float *key, *value;  // [padded before + rows, columns]
+  float* weights;      // [padded before + rows, kLanes]: scores, then exponentials, of one block of queries
+  float* block;        // [columns, kLanes]: a block of queries, transposed; then its output
   u64 rows, columns, window;
+  u64 before;  // keys and values in front of the item's own
 };
 
 // A head's tables by distance, `Attention::relative`, for a block of queries: a key's columns begin as many entries in
@@ -191,19 +193,21 @@ inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head
   prepare_head(h.query, h, job, token, job.q_norm);
   const float scale = 1.0f / __builtin_sqrtf(float(job.head_dim));
   const float* biases = biases_of(job, head);
+  const u64 n_keys = h.before + h.rows;
   for (u64 q = 0; q < h.rows; q += kLanes) {
     to_lanes(h.block, h.query + q * h.columns, h.columns, 1);
-    const u64 first = h.window && q > h.window ? q - h.window : 0;
+    const u64 place = h.before + q;  // among the keys
+    const u64 first = h.window && place > h.window ? place - h.window : 0;
     const u64 behind = job.causal ? 0 : h.window;
-    const u64 last = (h.window || job.causal) && q + kLanes + behind < h.rows ? q + kLanes + behind : h.rows;
+    const u64 last = (h.window || job.causal) && place + kLanes + behind < n_keys ? place + kLanes + behind : n_keys;
     VecInt places;  // of the queries
-    for (u32 i = 0; i < kLanes; i++) places[i] = i32(q + i);
+    for (u32 i = 0; i < kLanes; i++) places[i] = i32(place + i);
     const auto within_window = [&](u64 key, Vec s) {
       s *= scale;
       if (biases) s += load(biases + i64(q) - i64(key));
       if (!h.window && !job.causal) return s;
-      const VecInt distance = places - i32(key), before = VecInt{} + i32(h.window ? h.window : h.rows);
-      return (distance > before) | (distance < -i32(behind)) ? splat(-1e30f) : s;
+      const VecInt distance = places - i32(key), ahead = VecInt{} + i32(h.window ? h.window : n_keys);
+      return (distance > ahead) | (distance < -i32(behind)) ? splat(-1e30f) : s;
     };
     weigh(h, first, last, score(h, first, last, within_window, tables_of<Entry>(job, head, q)));
     float* rows = h.query + q * h.columns;  // this block of queries is not needed again
@@ -216,21 +220,32 @@ inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head
   }
 }
 
+// The opening's keys (part 0) or values (1) that are in front of the item's.
+template <class T>
+inline void read_opening(float* to, const Head& h, const Attention& job, u64 part, u64 kv_head) {
+  const T* from = (const T*)job.opening + (part * job.kv_heads() + kv_head) * job.n_opening * job.head_dim;
+  for (u64 i = 0; i < h.before; i++) read_row(to + i * h.columns, from + i * job.head_dim, job.head_dim);
+}
+
 template <class T, class Entry>
 inline void attend_items(const Attention& job, float* scratch) {
   const u64 columns = round_up(job.head_dim, kColumns);
   for (u32 item = 0; item < job.n_items; item++) {
     const u64 token = u64(job.starts[item]), rows = u64(job.starts[item + 1]) - token;
-    const u64 size = round_up(rows, kColumns) * columns;
-    Head h{scratch, scratch + size, scratch + 2 * size, nullptr, nullptr, rows, columns, job.window};
-    h.block = scratch + 3 * size;
+    const u64 before = job.before(item);
+    const u64 size = round_up(rows, kColumns) * columns, keys = round_up(before + rows, kColumns) * columns;
+    Head h{scratch, scratch + size, scratch + size + keys, nullptr, nullptr, rows, columns, job.window, before};
+    h.block = h.value + keys;
     h.weights = h.block + columns * kLanes;
-    __builtin_memset(scratch, 0, 3 * size * sizeof(float));
+    __builtin_memset(scratch, 0, (size + 2 * keys) * sizeof(float));
     const u32 kv_heads = job.kv_heads(), group = job.heads / kv_heads;
     for (u32 kv = 0; kv < kv_heads; kv++) {
-      read_head<T>(h.key, h, job, token, job.heads + kv);
-      prepare_head(h.key, h, job, token, job.k_norm);
-      read_head<T>(h.value, h, job, token, job.heads + kv_heads + kv);
+      float *own_keys = h.key + before * columns, *own_values = h.value + before * columns;
+      read_opening<T>(h.key, h, job, 0, kv);
+      read_head<T>(own_keys, h, job, token, job.heads + kv);
+      prepare_head(own_keys, h, job, token, job.k_norm);
+      read_opening<T>(h.value, h, job, 1, kv);
+      read_head<T>(own_values, h, job, token, job.heads + kv_heads + kv);
       for (u32 g = 0; g < group; g++) {
         attend_head<T, Entry>(h, job, token, kv * group + g);
         // The last block of queries now holds outputs; its rows beyond the item's must be zero again.

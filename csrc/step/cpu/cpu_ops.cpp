@@ -51,11 +51,14 @@ u64 scratch_floats(const Bags& job) {
 
 u64 scratch_floats(const Attention& job) {
   const auto padded = [](u64 n) { return (n + kColumns - 1) / kColumns * kColumns; };
-  u64 longest = 1;
-  for (u32 i = 0; i < job.n_items; i++) longest = std::max(longest, u64(job.starts[i + 1] - job.starts[i]));
-  const u64 rows = padded(longest), columns = padded(job.head_dim);
+  u64 longest = 1, most = 1;
+  for (u32 i = 0; i < job.n_items; i++) {
+    const u64 rows = u64(job.starts[i + 1] - job.starts[i]);
+    longest = std::max(longest, rows), most = std::max(most, job.before(i) + rows);
+  }
+  const u64 rows = padded(longest), keys = padded(most), columns = padded(job.head_dim);
   // Queries, keys and values; one transposed block; the weights of one block.
-  return 3 * rows * columns + columns * kColumns + rows * kColumns;
+  return (rows + 2 * keys) * columns + columns * kColumns + keys * kColumns;
 }
 
 void attend(const Attention& job, u32 threads) {

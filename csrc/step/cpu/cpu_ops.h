@@ -29,7 +29,7 @@ struct Attention {
   const void* qkv;       // [tokens, heads + 2 * kv_heads, head_dim]: queries, keys, values
   void* out;             // [tokens, heads, head_dim]
   const i32* starts;     // [n_items + 1], ascending
-  const i32* positions;  // [tokens]; read only with `rotary`
+  const i32* positions;  // [tokens]; read only with `rotary` or `opening`
   const float* rotary;   // null, or [positions, 2, head_dim / 2]: cos and sin, by which query and key are turned
   // null, or [heads, 2 * reach + 1]: added to the score of a key that is d tokens before its query, at reach + d.
   // reach: at least the longest item's length, rounded up to 16.
@@ -46,9 +46,15 @@ struct Attention {
   const float* q_norm = nullptr;  // null, or [head_dim], both: weights of a root mean square norm of each query and
   const float* k_norm = nullptr;  // key, before it is turned
   float eps = 0;                  // of those norms
+  // null, or [2, kv_heads, n_opening, head_dim]: keys, as the scores need them, and values that items begin with. An
+  // item has the first so many of them as the position of its first token says. Excludes `bias` and `relative`.
+  const void* opening = nullptr;
+  u32 n_opening = 0;
 
   u32 kv_heads() const { return stated_kv_heads ? stated_kv_heads : heads; }
   u64 row() const { return u64(heads + 2 * kv_heads()) * head_dim; }  // numbers of a token in qkv
+  // The tokens in front of an item's own, whose keys and values are the opening's.
+  u64 before(u32 item) const { return opening ? u64(positions[starts[item]]) : 0; }
 };
 // Where the biases of a head's scores begin, for a distance of 0; null: there are none.
 inline const float* biases_of(const Attention& job, u64 head) {

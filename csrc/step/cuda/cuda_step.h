@@ -43,14 +43,15 @@ struct CopyWords {
 inline void move_words(i32* to, const i32* from, size_t words) { std::memmove(to, from, words * sizeof(i32)); }
 
 struct EncodeBlocks {
-  EncodeLayout layout;  // of the host's blocks
-  bool token_types;     // the model reads them
+  EncodeLayout layout;     // of the host's blocks
+  bool token_types;        // the model reads them
+  bool positions = false;  // the device reads them
 
   u32 words() const { return layout.words; }
   u32 out_words() const { return layout.out_words; }
   u32 device_words() const { return of({layout.max_tokens, layout.max_items}).device_words; }
   EncodeLayout of(GraphShape shape) const {
-    return EncodeLayout(shape.max_tokens, shape.max_items, layout.width, token_types, layout.by_token);
+    return EncodeLayout(shape.max_tokens, shape.max_items, layout.width, token_types, layout.by_token, positions);
   }
   bool holds(StepSize n) const { return n.items <= layout.max_items && n.tokens <= layout.max_tokens; }
 
@@ -60,6 +61,7 @@ struct EncodeBlocks {
     to[kHeaderTokens] = i32(n.tokens), to[kHeaderItems] = i32(n.items), to[kHeaderNewItems] = i32(n.new_items);
     move_words(to + at.input_ids, from + layout.input_ids, n.tokens);
     if (token_types) move_words(to + at.token_type_ids, from + layout.token_type_ids, n.tokens);
+    if (positions) move_words(to + at.position_ids, from + layout.position_ids, n.tokens);
     move_words(to + at.cu_seqlens, from + layout.cu_seqlens, n.items + 1);
     return {at.cu_seqlens + n.items + 1, kStampWords + layout.rows(n.tokens, n.items) * layout.width};
   }

@@ -24,13 +24,14 @@ struct EncodeLayout {
   u32 input_ids;                     // [T]
   u32 token_type_ids;                // [T]; takes no words on the device if the model has no token types
   u32 cu_seqlens;                    // [S + 1]; last: a copy needs no more of it than the step has items
-  u32 position_ids;                  // [T]; never copied: the device computes them itself
+  u32 position_ids;                  // [T]; not on the device unless the model has an opening: it computes them itself
   u32 device_words;                  // size of the device's staging block
   u32 words;
 
   u32 out_words;  // float32 [rows][width], behind kStampWords
 
-  constexpr EncodeLayout(u32 t, u32 s, u32 w, bool token_types = true, bool rows_by_token = false)
+  constexpr EncodeLayout(u32 t, u32 s, u32 w, bool token_types = true, bool rows_by_token = false,
+                         bool positions = false)
       : max_tokens(t), max_items(s), width(w), by_token(rows_by_token) {
     u32 at = kHeaderWords;
     auto section = [&at](u32 n) {
@@ -40,9 +41,10 @@ struct EncodeLayout {
     };
     input_ids = section(t);
     token_type_ids = section(token_types ? t : 0);
+    if (positions) position_ids = section(t);
     cu_seqlens = section(s + 1);
     device_words = at;
-    position_ids = section(t);
+    if (!positions) position_ids = section(t);
     words = at;
     out_words = rows(t, s) * w;
   }

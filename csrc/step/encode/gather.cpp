@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "step/encode/encode_step.h"
 
@@ -35,12 +36,16 @@ void pack(const Segment& segment, const Route& route, EncodeStep& step) {
       for (u32 byte = 0; byte < claims[n + 1].n_tokens * sizeof(u32); byte += 64) __builtin_prefetch(next + byte);
     }
     Slot& slot = segment.slot(claims[n].door, claims[n].slot);
-    u32 len = std::min(claims[n].n_tokens, b.max_tokens - at);  // claims fit, unless a front door is broken
-    u32 first = std::min(slot.first_len, len);
-    std::memcpy(b.input_ids + at, segment.ids(slot), len * sizeof(u32));
+    const u32 opening = claims[n].opening;
+    u32 len = std::min(claims[n].computed(), b.max_tokens - at);  // claims fit, unless a front door is broken
+    u32 first = std::min(slot.first_len, len);                    // a model with an opening has one type
+    std::memcpy(b.input_ids + at, segment.ids(slot) + opening, len * sizeof(u32));
     if (traits(route.task).by_token)
       for (u32 i = 0; i < len; i++) b.input_ids[at + i] &= i32(~kNoOwnAnswer);
-    count_up(b.input_ids + at, b.position_ids + at, len, route.position_offset);
+    if (opening)
+      std::iota(b.position_ids + at, b.position_ids + at + len, i32(opening));
+    else
+      count_up(b.input_ids + at, b.position_ids + at, len, route.position_offset);
     std::fill_n(b.token_type_ids + at, first, 0);
     std::fill_n(b.token_type_ids + at + first, len - first, i32(route.pair_type_id));
     b.cu_seqlens[n] = i32(at);

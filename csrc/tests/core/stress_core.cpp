@@ -7,7 +7,7 @@
 //   stress_core short                   a few seconds of each, as `make native-test` runs it
 //
 // What it proves: none lost, none answered twice, none swapped, no torn answer, no slot left over, on this machine.
-// What it does not: anything about weaker memory models (csrc/model/order.cpp) or schedules that did not happen
+// What it does not: anything about weaker memory models (csrc/tests/model/order.cpp) or schedules that did not happen
 // (*.pml).
 #define FASTQPS_POINTS  // before any header of core: stress_world.h
 #include <sys/eventfd.h>

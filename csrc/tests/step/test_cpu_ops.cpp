@@ -113,6 +113,62 @@ void check_attention(Number number, u32 heads, u32 size, u32 window, By by, Grou
   });
 }
 
+// Items of which some begin with an opening, against the same items in full.
+void check_opening(Number number, u32 heads, u32 kv_heads, u32 size, u32 window, bool turned) {
+  constexpr u32 kOpening = 21;
+  const std::vector<std::pair<u32, u32>> items = {{21, 5}, {0, 33}, {1, 1}, {10, 17}, {21, 1}};  // of it, and behind it
+  const u32 row = (heads + 2 * kv_heads) * size, width = heads * size;
+  const Array common(number, kOpening * row, 5);
+  std::vector<float> table(64 * size);
+  for (u32 p = 0; p < 64; p++)
+    for (u32 d = 0; d < size / 2; d++) {
+      table[p * size + d] = std::cos(float(p) / float(d + 1));
+      table[p * size + size / 2 + d] = std::sin(float(p) / float(d + 1));
+    }
+  Array opening(number, 2 * kv_heads * kOpening * size);
+  for (u32 kv = 0; kv < kv_heads; kv++)
+    for (u32 i = 0; i < kOpening; i++)
+      for (u32 d = 0; d < size; d++) {
+        const size_t key = size_t(i) * row + (heads + kv) * size, half = size / 2, angle = d % half;
+        const float cosine = turned ? table[i * size + angle] : 1, sine = turned ? table[i * size + half + angle] : 0;
+        const double other = common[key + (d + half) % size];
+        opening.set((kv * kOpening + i) * size + d,
+                    float(common[key + d] * cosine + (d < half ? -other : other) * sine));
+        opening.set(((kv_heads + kv) * kOpening + i) * size + d, float(common[key + kv_heads * size + d]));
+      }
+  u32 n_own = 0, n_whole = 0;
+  for (auto [front, length] : items) n_own += length, n_whole += front + length;
+  Array own(number, n_own * row, 6), whole(number, n_whole * row);
+  std::vector<i32> own_starts = {0}, whole_starts = {0}, own_positions, whole_positions;
+  for (auto [front, length] : items) {
+    const size_t first = size_t(whole_starts.back()), first_own = size_t(own_starts.back());
+    for (u32 i = 0; i < front * row; i++) whole.set(first * row + i, float(common[i]));
+    for (u32 i = 0; i < length * row; i++) whole.set((first + front) * row + i, float(own[first_own * row + i]));
+    for (u32 i = 0; i < front + length; i++) whole_positions.push_back(i32(i));
+    for (u32 i = 0; i < length; i++) own_positions.push_back(i32(front + i));
+    whole_starts.push_back(i32(first + front + length)), own_starts.push_back(i32(first_own + length));
+  }
+  Attention job{};
+  job.n_items = u32(items.size()), job.heads = heads, job.stated_kv_heads = kv_heads, job.head_dim = size;
+  job.window = window, job.number = number, job.causal = true, job.rotary = turned ? table.data() : nullptr;
+  Attention full = job;
+  full.qkv = whole.data(), full.starts = whole_starts.data(), full.positions = whole_positions.data();
+  job.qkv = own.data(), job.starts = own_starts.data(), job.positions = own_positions.data();
+  job.opening = opening.data(), job.n_opening = kOpening;
+  at_every_level(std::max(scratch_floats(job), scratch_floats(full)), [&](const Kernels& level, float* scratch) {
+    Array want(number, n_whole * width), out(number, n_own * width);
+    full.out = want.data(), job.out = out.data();
+    level.attend(full, scratch);
+    level.attend(job, Scratch(scratch_floats(job)).data());
+    Doubles wanted;
+    for (size_t i = 0; i < items.size(); i++)
+      for (size_t n = size_t(whole_starts[i] + i32(items[i].first)) * width; n < size_t(whole_starts[i + 1]) * width;
+           n++)
+        wanted.push_back(want[n]);
+    check_close(out, wanted, level.name, 1.0 / 64);  // a key of bf16 is rounded once more
+  });
+}
+
 Doubles normalized(const Doubles& row, const Norm& norm) {
   double mean = 0, square = 0;
   for (double x : row) mean += x / norm.width;
@@ -130,6 +186,15 @@ TEST(attention) {
     for (u32 window : {0, 1, 7, 40})
       for (auto [heads, size] : {std::pair{3u, 32u}, {1u, 64u}, {2u, 8u}, {1u, 24u}, {2u, 6u}})
         check_attention(number, heads, size, window, By::kNothing);
+}
+
+TEST(attention_behind_an_opening) {
+  for (Number number : kNumbers)
+    for (u32 window : {0, 7, 25})
+      for (bool turned : {true, false}) {
+        check_opening(number, 4, 2, 16, window, turned);
+        check_opening(number, 3, 1, 24, window, turned);
+      }
 }
 
 TEST(attention_with_rotary_positions) {

@@ -397,14 +397,14 @@ TEST(what_is_no_script_is_not_read) {
 
 TEST(choices_are_drawn_by_their_probabilities) {
   const double logprobs[] = {-3, -1, -1, -700, -2};
-  CHECK_EQ(choose(logprobs, 0, 5), 1u);
+  CHECK_EQ(choose_text(logprobs, 0, 5), 1u);
   const std::vector<float> of = shares(logprobs);
   double sum = 0;
   for (const double each : logprobs) sum += std::exp(each);
   for (u32 i = 0; i < 5; i++) CHECK(std::abs(double(of[i]) - std::exp(logprobs[i]) / sum) < 1e-6);
   for (const float temperature : {1.0f, 0.5f, 2.0f}) {
     std::array<u32, 5> drawn{};
-    for (u64 seed = 0; seed < 20000; seed++) drawn[choose(logprobs, temperature, seed)]++;
+    for (u64 seed = 0; seed < 20000; seed++) drawn[choose_text(logprobs, temperature, seed)]++;
     double all = 0;
     for (const double each : logprobs) all += std::exp(each / double(temperature));
     for (u32 i = 0; i < 5; i++)

@@ -113,6 +113,28 @@ TEST(padding_in_a_text_is_not_counted) {
   for (int i = 0; i < 8; i++) CHECK_EQ(w.positions[i], positions[i]);
 }
 
+// Of an input that begins with the model's opening, the device is given what follows, and a step has room for as much.
+TEST(an_opening_is_not_computed_again) {
+  World w;
+  w.segment.route(0).opening_tokens = 3, w.segment.route(0).position_offset = 0;
+  w.put({7, 8, 9, 5, 6}, 5).opening = 3;
+  w.put({7, 8, 4}, 3).opening = 2;
+  w.put({1, 2}, 2);
+  w.put({7, 8}, 2).opening = 9;  // of a broken front door
+  CHECK(w.stepper->gather(0) == i32(w.step));
+  const i32 ids[] = {5, 6, 4, 1, 2, 7, 8}, positions[] = {3, 4, 2, 0, 1, 0, 1}, starts[] = {0, 2, 3, 5, 7};
+  for (int i = 0; i < 7; i++) CHECK_EQ(w.ids[i], ids[i]), CHECK_EQ(w.positions[i], positions[i]);
+  for (int i = 0; i < 5; i++) CHECK_EQ(w.starts[i], starts[i]);
+  CHECK_EQ(w.stepper->step(w.step).batch.n_tokens, 7u);
+  CHECK(w.stepper->launch(w.step) && w.stepper->scatter(w.step));
+
+  World small(Task::kEmbed, {4, 4, 0});
+  small.segment.route(0).opening_tokens = 3, small.segment.route(0).position_offset = 0;
+  for (int i = 0; i < 3; i++) small.put({7, 8, 9, 5, 6}, 5).opening = 3;
+  CHECK(small.stepper->gather(0) == i32(small.step));
+  CHECK_EQ(small.stepper->step(small.step).n_items, 2u);
+}
+
 // The device would read behind its embedding table.
 TEST(only_the_item_with_an_unknown_token_fails) {
   World w;

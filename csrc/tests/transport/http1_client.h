@@ -20,8 +20,7 @@ struct Response {
 
 class Http1Client {
  public:
-  explicit Http1Client(FrontDoor& door, const Peer& peer = {})
-      : door_(door), fd_(connected_to(door, Entrance::kPublic, peer)) {}
+  explicit Http1Client(FrontDoor& door, const Peer& peer = {}) : door_(door), fd_(connected_to(door, peer)) {}
   Http1Client(const Http1Client&) = delete;
   ~Http1Client() { close(); }
 

@@ -25,10 +25,10 @@ inline Limits without_sleep(Limits limits) {
 }
 
 // The end of a new connection to the door, by a pair of sockets.
-inline int connected_to(FrontDoor& door, Entrance entrance = Entrance::kPublic, const Peer& peer = {}) {
+inline int connected_to(FrontDoor& door, const Peer& peer = {}) {
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  door.adopt(ends[1], entrance, peer);
+  door.adopt(ends[1], peer);
   return ends[0];
 }
 

@@ -407,14 +407,3 @@ TEST(open_streams_end_with_their_token) {
   CHECK_EQ(client.answers[kept].data, framed("x") + framed("y"));
   CHECK_EQ(client.answers[kept].code(), "0");
 }
-
-TEST(the_server_itself_comes_in_without) {
-  Secure fixture;
-  fixture.door.calls.tokens = tokens_of({"the-right-token-of-it"}, 1);
-  Client client(fixture.door, 1 << 20, connected_to(fixture.door, Entrance::kInternal));
-  CHECK_EQ(code_of(client, kEcho), std::string("0"));
-  StreamAnswer& stream = client.ask("/test.Service/Stream", framed("x"), false);
-  fixture.door.set_tokens(tokens_of({"the-only-token-that-holds"}, 2));
-  client.run();
-  CHECK(!stream.closed);
-}

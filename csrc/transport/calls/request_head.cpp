@@ -199,7 +199,7 @@ bool RequestHead::open(Call& call) {
 // Probes need no token, because those of Kubernetes have none; nor does OPTIONS, because browsers ask without one.
 bool RequestHead::is_authorized(const Call& call) const {
   return !door_.calls.tokens || found_.authorized || call.role == MethodRole::kProbe ||
-         (call.plain && found_.verb == HttpVerb::kOptions) || call.session->connection().trusted();
+         (call.plain && found_.verb == HttpVerb::kOptions);
 }
 
 void RequestHead::open_grpc(Call& call) {

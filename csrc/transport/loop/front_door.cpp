@@ -29,7 +29,7 @@ namespace {
 
 // A call that needs a token and has no end of its own.
 bool may_outlive_token(const Call& call) {
-  if (call.role == MethodRole::kProbe || call.session->connection().trusted()) return false;
+  if (call.role == MethodRole::kProbe) return false;
   return call.kind == MethodKind::kBidi ||
          (call.kind == MethodKind::kServerStream && call.role != MethodRole::kService);
 }
@@ -38,18 +38,18 @@ bool may_outlive_token(const Call& call) {
 
 // ---- connections
 
-void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
+void FrontDoor::adopt(int fd, const Peer& peer) {
   if (!net.places.enter(peer)) {
     counters.refused++;
     return void(close(fd));
   }
   std::unique_ptr<Channel> channel;
-  if (net.tls && entrance != Entrance::kInternal) {
+  if (net.tls) {
     channel = std::make_unique<TlsChannel>(fd, net.tls);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
-  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), entrance, peer);
+  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), peer);
   if (!connection->start()) return void(counters.refused++);
   net.connections.add(std::move(connection));
   counters.accepted++;

@@ -86,7 +86,7 @@ class FrontDoor final : public DoorState, public LoopControl, private Host {
 
   // ---- the loop's thread
   // Takes the socket over. If there is no place, counts it as refused and closes it.
-  void adopt(int fd, Entrance entrance = Entrance::kPublic, const Peer& peer = {}) override;
+  void adopt(int fd, const Peer& peer = {}) override;
   // Turns until stopped or drained.
   void run();
   // Once before the first turn.

@@ -11,12 +11,6 @@
 
 namespace fastqps::transport {
 
-// The kinds of listening sockets, and so of connections.
-enum class Entrance : u8 {
-  kPublic,
-  kInternal,  // of this server itself, without TLS and without tokens
-};
-
 // How far a handshake has come, and why it comes no further.
 enum class Handshake : u8 {
   kAgain,

@@ -18,9 +18,8 @@ constexpr std::string_view kHttp2Begins = "PRI ";  // nothing else does
 constexpr char kTlsBegins = 0x16;
 }  // namespace
 
-Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance,
-                       const Peer& peer)
-    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), peer_(peer), accepted_ns_(net.turn.ns) {
+Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, const Peer& peer)
+    : net_(net), id_(id), channel_(std::move(channel)), peer_(peer), accepted_ns_(net.turn.ns) {
   read_ns_ = write_progress_ns_ = accepted_ns_;
   hello_by_ns_ = accepted_ns_ + net.limits.settings_timeout;
   timer_.kind = kConnectionTimer;

@@ -19,15 +19,12 @@ struct NetState;
 class Connection {
  public:
   // It has a place, which it leaves at its end.
-  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance, const Peer& peer);
+  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, const Peer& peer);
   ~Connection();
   Connection(const Connection&) = delete;
 
   ConnectionId id() const { return id_; }
-  Entrance entrance() const { return entrance_; }
   const Peer& peer() const { return peer_; }
-  // It comes from this server itself, and its calls need no token.
-  bool trusted() const { return entrance_ == Entrance::kInternal; }
   // The subject of the client's certificate, after the handshake; empty: it has shown none.
   std::string_view certificate() const { return channel_->certificate(); }
   // nullptr: its protocol is not known yet.
@@ -113,7 +110,6 @@ class Connection {
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Session> session_;  // nullptr: its protocol is not known yet
   std::string first_;                 // the bytes that are to tell it
-  const Entrance entrance_;
   const Peer peer_;
   State state_ = State::kOpen;
   bool in_handshake_ = false, waits_for_place_ = false;

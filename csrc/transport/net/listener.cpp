@@ -24,24 +24,16 @@ void set_options(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_low, sizeof unsent_low);
 }
 
-// The process that has connected a Unix socket; 0: unknown.
-i32 peer_of(int fd) {
-  ucred found{};
-  socklen_t size = sizeof found;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &found, &size) ? 0 : found.pid;
-}
-
 }  // namespace
 
-Listener::Listener(NetState& net, int fd, u64 key, Entrance entrance)
-    : net_(net), fd_(fd), key_(key), entrance_(entrance) {
+Listener::Listener(NetState& net, int fd, u64 key) : net_(net), fd_(fd), key_(key) {
   if (fd_ >= 0) fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
 Listener::~Listener() { close(); }
 
 void Listener::update() {
-  const bool wanted = entrance_ == Entrance::kInternal || net_.host.may_accept(net_.connections.open());
+  const bool wanted = net_.host.may_accept(net_.connections.open());
   poll(fd_ >= 0 && wanted && net_.turn.ns >= paused_until_ns_ && listening());
 }
 
@@ -100,14 +92,8 @@ bool Listener::accept_one() {
 }
 
 void Listener::take(int fd, const Peer& peer) {
-  const bool internal = entrance_ == Entrance::kInternal;
-  if (!internal) set_options(fd);
-  if (internal && peer_of(fd) != net_.poller.fds.internal_peer) {
-    net_.counters.refused++;
-    ::close(fd);
-  } else {
-    net_.host.adopt(fd, entrance_, peer);
-  }
+  set_options(fd);
+  net_.host.adopt(fd, peer);
 }
 
 void Listener::close() {

@@ -42,9 +42,7 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, Counters& coun
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
       handshakes(*this),
       places(*this),
-      listeners{{*this, fds.listener, listener_key(0), Entrance::kPublic},
-                {*this, fds.http, listener_key(1), Entrance::kPublic},
-                {*this, fds.internal, listener_key(2), Entrance::kInternal}},
+      listeners{{*this, fds.listener, listener_key(0)}, {*this, fds.http, listener_key(1)}},
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {

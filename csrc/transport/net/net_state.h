@@ -22,8 +22,6 @@ struct LoopFds {
   int listener = -1;  // bound, not owned; accepted from once somebody calls listen() on it. -1: none
   int wake = -1;  // an eventfd that others write to wake this loop (the shared-memory protocol's), not owned. -1: none
   int http = -1;  // a second one. -1: none
-  int internal = -1;  // as listener, a Unix socket for the process `internal_peer` alone. -1: none
-  i32 internal_peer = 0;
 };
 
 // One connection's part of a turn: a bound on the time that its messages take before other connections have theirs.
@@ -100,7 +98,7 @@ class ConnectionTable {
 
 // The keys that epoll returns. A connection's key is its generation and its index.
 inline constexpr u64 kWakeKey = ~u64(1), kEventKey = ~u64(2);
-inline constexpr u32 kListeners = 3;
+inline constexpr u32 kListeners = 2;
 constexpr u64 listener_key(u32 number) { return ~u64(16) + number; }
 // The kinds of timers.
 inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
@@ -145,7 +143,7 @@ class Host {
   // Called each turn and whenever the number changes: whether to accept more.
   virtual bool may_accept(u32 connections) = 0;
   // Takes an accepted socket over.
-  virtual void adopt(int fd, Entrance entrance, const Peer& peer) = 0;
+  virtual void adopt(int fd, const Peer& peer) = 0;
   // A session for a connection whose protocol is known; nullptr: no memory.
   virtual std::unique_ptr<Session> make_session(Connection& connection, SessionProtocol protocol) = 0;
 
@@ -156,12 +154,11 @@ class Host {
 class TlsContext;
 struct NetState;
 
-// A listening socket that all front doors share. The clients' sockets are polled only while this door should accept
-// more connections. The internal one, for the server's own calls, is always polled.
+// A listening socket that all front doors share. It is polled only while this door should accept more connections.
 class Listener {
  public:
   // fd: -1: none. key: epoll's.
-  Listener(NetState& net, int fd, u64 key, Entrance entrance);
+  Listener(NetState& net, int fd, u64 key);
   ~Listener();
 
   // Each turn: asks whether to accept, polls the socket or stops polling it.
@@ -182,7 +179,6 @@ class Listener {
   NetState& net_;
   int fd_;
   const u64 key_;
-  const Entrance entrance_;
   bool polled_ = false, listening_ = false;
   u64 paused_until_ns_ = 0;  // after EMFILE and its kind
 };

@@ -9,8 +9,8 @@ import torch
 
 from fastqps._core import set_team_cores, trim_memory
 from fastqps.architectures.packed import PackedModel
-from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
+from fastqps.devices.names import resolve_dtype
 from fastqps.devices.place import Place
 from fastqps.host import machine
 from fastqps.models.card import ModelCard

@@ -6,12 +6,12 @@
 * ``static``: the table of a static model, which ``encoder`` runs.
 * ``checked``: which operations are the own kernels, and which are plain torch.
 * ``held``, ``arena``: weights that one process holds for all of a GPU.
-* ``backend``: what they need of CUDA. ``open_backend`` chooses it: ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves
-  like one, for tests.
+* ``backend``: what they need of CUDA. ``torch_cuda`` is a GPU, ``fake`` a CPU that behaves like one, for tests.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,13 +27,13 @@ from fastqps.devices.cuda.encoder import CudaEncoder
 from fastqps.devices.cuda.held import await_held, build_over, hold
 from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, report_oom_of_weights
-from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.cuda.static import StaticBags
-from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
+from fastqps.devices.names import resolve_dtype
 from fastqps.devices.place import Place, check_static_settings
 from fastqps.devices.start_lock import alone_on
+from fastqps.host.gpus import FAKE_LIBRARY
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
@@ -45,6 +45,19 @@ from fastqps.process.startup import STARTUP
 from fastqps.runners.decoder import load_decoder, load_llama
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 from fastqps.runners.static import open_table
+
+
+def open_backend(place: Place) -> Backend:
+    """The GPU that ``place`` names. ``DeviceError`` where it is not there."""
+    index = int(place.device.partition(":")[2] or 0)
+    if library := os.environ.get(FAKE_LIBRARY):
+        from fastqps.devices.cuda.fake import FakeCuda
+
+        return FakeCuda(library, index)
+    from fastqps.devices.cuda.torch_cuda import TorchCuda
+
+    return TorchCuda(index)
+
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -68,7 +81,11 @@ class _Source:
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> CudaEncoder:
     """Loads an encoder onto the GPU. Raises ``DeviceError``, ``ModelError`` or ``ConfigError`` if that is
     impossible."""
-    return CudaEncoder(_load(card, place, _encoder(card, place), max_tokens), max_items, max_tokens)
+    loaded = _load(card, place, _encoder(card, place), max_tokens)
+    if isinstance(loaded.model, PackedModel):
+        with loaded.starting(max_tokens):
+            loaded.model.keep_opening()
+    return CudaEncoder(loaded, max_items, max_tokens)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> CudaDecoder:

@@ -36,6 +36,7 @@ class EncoderLane(GraphLane):
         card = loaded.card
         self._token_types = card.second_segment_type != 0
         self._by_token = card.traits.by_token
+        self._positions = bool(card.opening_ids)
         largest = self._layout(card, max_tokens, max_items)
         super().__init__(loaded.backend, card, largest.device_words, largest.out_words)
         self._model, self._max_items, self._max_tokens = loaded.model, max_items, max_tokens
@@ -48,6 +49,7 @@ class EncoderLane(GraphLane):
             width=card.dimensions,
             token_types=self._token_types,
             rows_by_token=self._by_token,
+            positions=self._positions,
             **self.addresses,
         )
 
@@ -76,7 +78,7 @@ class EncoderLane(GraphLane):
 
         step = Step(
             ids=staging[at.input_ids :][:tokens],
-            positions=staging[:0],  # the device counts them itself
+            positions=staging[at.position_ids :][:tokens] if self._positions else staging[:0],
             types=staging[at.token_type_ids :][:tokens] if self._token_types else self._no_types[:tokens],
             starts=staging[at.cu_seqlens :][: items + 1],
             counts=staging[:HEADER_WORDS],
@@ -93,7 +95,7 @@ class EncoderLane(GraphLane):
         return run
 
     def _layout(self, card: ModelCard, tokens: int, items: int) -> EncodeLayout:
-        return EncodeLayout(tokens, items, card.dimensions, self._token_types, self._by_token)
+        return EncodeLayout(tokens, items, card.dimensions, self._token_types, self._by_token, self._positions)
 
 
 class CudaEncoder(GraphSteps[StepModel, EncoderLane, StepBuffers]):

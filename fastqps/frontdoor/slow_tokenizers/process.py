@@ -25,7 +25,6 @@ from fastqps.frontdoor.slow_tokenizers.limits import MESSAGE_BYTES
 from fastqps.frontdoor.slow_tokenizers.worker import RouteTokens, serve
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import load_tokenizer
-from fastqps.models.chat.conversation import Message
 from fastqps.models.chat.tokens import ChatTokens
 from fastqps.process.prctl import die_with_parent
 
@@ -34,7 +33,7 @@ class _Template:
     def __init__(self, control: socket.socket, name: str) -> None:
         self._control = control
         self._name = name
-        self._routes: dict[int, RouteTokens] = {}
+        self._routes: dict[int, RouteTokens | str] = {}
         self._workers: set[int] = set()  # pids of children that are not yet reaped
 
     def run(self) -> None:
@@ -61,7 +60,18 @@ class _Template:
         return known[what](*arguments)
 
     def _load(self, route: int, card: str) -> None:
-        loaded = ModelCard.from_json(card)
+        """Loads a tokenizer. Where it cannot be, workers refuse the route's texts with the reason."""
+        try:
+            self._routes[route] = self._tokens(ModelCard.from_json(card))
+        except Exception as error:  # a file may raise anything in its parser
+            self._routes[route] = str(error) or type(error).__name__
+            raise
+        finally:
+            gc.collect()
+            gc.freeze()  # collections in workers must not write to these pages, which forks share
+
+    @staticmethod
+    def _tokens(loaded: ModelCard) -> RouteTokens:
         tokenizer = load_tokenizer(loaded)
         assert tokenizer is not None, "a model without a tokenizer needs none of us"
         for item in ("a", ("a", "a"), "a" * 4096):  # loads everything that is imported lazily before the first fork
@@ -70,11 +80,9 @@ class _Template:
         chat = ChatTokens(loaded.chat, tokenizer) if loaded.chat else None
         if chat:
             with suppress(ValueError):
-                chat.encode([Message("user", "a")], "generate", {})
-            chat.template  # noqa: B018 - compiled before the first fork
-        self._routes[route] = RouteTokens(tokenizer, chat)
-        gc.collect()
-        gc.freeze()  # collections in workers must not write to these pages, which forks share
+                tokenizer.encode_fixed(b"a", [])
+            chat.template  # noqa: B018 - compiled before the first fork. Nothing is rendered: it may take for ever
+        return RouteTokens(tokenizer, chat)
 
     def _drop(self, route: int) -> None:
         self._routes.pop(route, None)

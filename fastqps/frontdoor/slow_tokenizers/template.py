@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -123,4 +124,5 @@ class Template:
         self.pid = self._process.pid
         self._changes += 1
         for route, card in self._cards.items():
-            self._ask_once(("load", route, card), None)
+            with suppress(ValueError):  # its texts alone are refused, with the reason
+                self._ask_once(("load", route, card), None)

@@ -44,8 +44,8 @@ class RouteTokens(NamedTuple):
     chat: ChatTokens | None
 
 
-def serve(connection: Connection, routes: Mapping[int, RouteTokens]) -> NoReturn:
-    """Runs in the worker: encodes each text and answers it."""
+def serve(connection: Connection, routes: Mapping[int, RouteTokens | str]) -> NoReturn:
+    """Runs in the worker: encodes each text and answers it. ``routes``: what they have, or why they have nothing."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     bytes_max = _pages(os.getpid())[0] * _PAGE + ADDRESS_SPACE_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
@@ -59,18 +59,24 @@ def serve(connection: Connection, routes: Mapping[int, RouteTokens]) -> NoReturn
             connection.send_bytes(_answer(routes.get(route), item, chat, max_tokens, cut))
 
 
-def _answer(tokens: RouteTokens | None, item: Item, chat: Chat | None, max_tokens: int, cut: Cut) -> bytes:
-    if tokens is None:
-        return b""
+def _answer(tokens: RouteTokens | str | None, item: Item, chat: Chat | None, max_tokens: int, cut: Cut) -> bytes:
+    if not isinstance(tokens, RouteTokens):
+        return _reason(tokens or "")
     try:
         if not chat:
             return _packed(tokens.tokenizer.encode_items([item], max_tokens, cut)[0])
         assert tokens.chat
         return _packed(tokens.chat.encode(*conversation(chat), max_tokens, cut))
-    except (ValueError, RecursionError) as error:  # variables can be nested deeply
-        return str(error).encode(errors="replace")[:_REASON_BYTES] if chat else b""
     except MemoryError:
-        return b""
+        return _reason(f"it takes more than {ADDRESS_SPACE_BYTES >> 20} MiB of memory")
+    except RecursionError:
+        return _reason("the template's variables are nested too deeply")
+    except ValueError as error:
+        return _reason(str(error) if chat else "")
+
+
+def _reason(why: str) -> bytes:
+    return why.encode(errors="replace")[:_REASON_BYTES]
 
 
 def conversation(chat: Chat) -> tuple[list[Message], Mode, dict[str, Any]]:

@@ -92,6 +92,13 @@ def tile_attention(random: Random, a: dict[str, Any]) -> Case:
         "row_start": random.ints(start + [total] * _SPARE, rows),
         "row_end": random.ints(end + [total] * _SPARE, rows),
     }
+    if a["positions"] is not None:
+        opening = a["attention"].opening.shape[2]
+        room = max(lengths) + opening if rotary is None else len(rotary)
+        halves = islice(cycle((opening, 0, 1, opening // 2)), len(lengths))
+        fronts = [min(front, room - length) for front, length in zip(halves, lengths, strict=True)]
+        places = [at for front, n in zip(fronts, lengths, strict=True) for at in range(front, front + n)]
+        step["positions"] = random.ints(places, rows)
     return Case(a | step, rows={"result": total})
 
 

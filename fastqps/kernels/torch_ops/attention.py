@@ -21,8 +21,11 @@ def tile_attention(
     attention: Attention,
     *,
     longest: int = 0,
+    positions: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every row sees its item's rows.
+
+    ``positions``, int32 [tokens], are read where there is an opening: items begin there, and see what is before them.
 
     No row sees further than the longest item, or the window, is long. So with blocks of that many rows each block needs
     its own keys, those of the block before and those of the block behind. ``longest`` 0: an item may have all rows.
@@ -38,8 +41,10 @@ def tile_attention(
     heads, shared, window, rotary = attention.heads, attention.kv_heads, attention.window, attention.rotary
     q, k, v = qkv.float().view(tokens, heads + 2 * shared, -1).split_with_sizes([heads, shared, shared], 1)
     q, k = normed(q, k, attention)
+    place = torch.where(live, row - first if positions is None else positions, 0)
+    before = place - torch.where(live, row - first, 0)
     if rotary is not None:
-        turns = rotary[torch.where(live, row - first, 0)][:, None]
+        turns = rotary[place][:, None]
         q, k = turned(q, turns), turned(k, turns)
     if window:
         first, last = torch.maximum(first, row - window), torch.minimum(last, row + window + 1)
@@ -49,16 +54,28 @@ def tile_attention(
     q, scale = _blocks(q, block, count, 0), q.shape[2] ** -0.5
     k, v = (_blocks(x, block, count, 1).unfold(0, 3, 1).movedim(-1, 1).flatten(1, 2) for x in (k, v))
     bounds = [_blocks(bound[:, None], block, count, 0) for bound in (first, last)]
+    front = _Front.of(attention, before, place, block, count)
     key = torch.arange(-block, 2 * block, device=qkv.device)
     at = block * torch.arange(count, device=qkv.device)[:, None, None] + key  # [blocks, 1, keys]
     places = Places(torch.arange(block, device=qkv.device)[:, None] - key, scale, attention.bias, attention.relative)
     relative_width = 0 if attention.relative is None else attention.relative.shape[3]
     together = max(1, _SCORES_MAX // (heads * 3 * block * max(block, relative_width)))
     out = [
-        _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]), places)
+        _attended(q[b], *front.of_blocks(b, k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b])), places)
         for b in (slice(begin, begin + together) for begin in range(0, count, together))
     ]
     return torch.cat(out).flatten(0, 1)[:tokens].flatten(1).to(qkv.dtype)
+
+
+def opening_of(qkv: torch.Tensor, attention: Attention) -> torch.Tensor:
+    """``Attention.opening`` of the rows of one item, qkv [tokens, (heads + 2 · kv_heads) · size]."""
+    heads, shared, rotary = attention.heads, attention.kv_heads, attention.rotary
+    rows = qkv.float().view(len(qkv), heads + 2 * shared, -1)
+    _, k, v = rows.split_with_sizes([heads, shared, shared], 1)
+    _, k = normed(k, k, attention)
+    if rotary is not None:
+        k = turned(k, rotary[: len(qkv)][:, None])
+    return torch.stack((k, v)).transpose(1, 2).to(qkv.dtype).contiguous()
 
 
 def normed(q: torch.Tensor, k: torch.Tensor, attention: Attention) -> tuple[torch.Tensor, torch.Tensor]:
@@ -81,6 +98,38 @@ def _blocks(x: torch.Tensor, block: int, count: int, around: int) -> torch.Tenso
     padded = F.pad(x, (*[0] * (2 * (x.dim() - 1)), around * block, behind))
     blocks: torch.Tensor = padded.unflatten(0, (count + 2 * around, block))
     return blocks
+
+
+@dataclass(frozen=True)
+class _Front:
+    """The keys and values of an opening, in front of those of each block."""
+
+    keys: torch.Tensor | None  # [tokens, heads, size]; None: there is none
+    values: torch.Tensor | None
+    seen: torch.Tensor  # bool [blocks, rows, tokens]
+
+    @classmethod
+    def of(cls, attention: Attention, before: torch.Tensor, place: torch.Tensor, block: int, count: int) -> _Front:
+        """``before``, ``place`` [rows]: how much of the opening is in front of a row's item, and the row's position."""
+        if attention.opening is None:
+            return cls(None, None, before.new_empty(count, 0, 0, dtype=torch.bool))
+        shared = attention.heads // attention.kv_heads
+        keys, values = attention.opening.float().repeat_interleave(shared, 1).transpose(1, 2)
+        at = torch.arange(len(keys), device=keys.device)
+        seen = at < before[:, None]
+        if attention.window:
+            seen &= at >= place[:, None] - attention.window
+        return cls(keys, values, _blocks(seen, block, count, 0))
+
+    def of_blocks(
+        self, blocks: slice, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """k, v [blocks, keys, heads, size] and seen [blocks, rows, keys] with the opening in front of them."""
+        if self.keys is None or self.values is None:
+            return k, v, seen
+        front = (x.expand(len(k), -1, -1, -1) for x in (self.keys, self.values))
+        k, v = (torch.cat(both, 1) for both in zip(front, (k, v), strict=True))
+        return k, v, torch.cat((self.seen[blocks], seen), 2)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fastqps._core import chat_keys
 from fastqps.models.chat.contents import random_conversation
 from fastqps.models.chat.conversation import MODES, ROLES, ChatError, Message, Mode
 from fastqps.models.chat.table import STRIPS, ChatTable, Part, Piece
-from fastqps.models.chat.template import ChatTemplate
+from fastqps.models.chat.template import ARGUMENTS, ChatTemplate
 from fastqps.models.chat.traced import Question, Traced
 
 FLAGS = ("enable_thinking", "thinking")  # variables of which a table has both values
@@ -128,7 +128,8 @@ class _Derivation:
         gaps = tuple((key, places.setdefault(piece, len(places))) for key, piece in sorted(self._pieces.items()))
         asked = {(question.role, question.text) for question in self._asked if question.text is not None}
         questions = tuple(sorted({*asked, *((role, "") for role in self._blank)}))
-        return ChatTable(tuple(places), gaps, self._flags, tuple(sorted(self._template.variables)), questions)
+        variables = tuple(sorted(self._template.variables.union(ARGUMENTS)))
+        return ChatTable(tuple(places), gaps, self._flags, variables, questions)
 
     def _try(self, table: ChatTable) -> None:
         """Compares the table with the template on random conversations. Raises ``NoTableError``."""
@@ -150,7 +151,8 @@ class _Derivation:
                 raise NoTableError(f"it does more than to join contents: {[role for role, _ in messages]}, {mode}")
             in_table += isinstance(results[0], str)
         if in_table < _TRIES // 50:
-            raise NoTableError("hardly any conversation could be rendered")
+            first = f": {self._refused[0][1]}" if self._refused else ""
+            raise NoTableError(f"hardly any conversation could be rendered{first}")
 
 
 def _result(render: Callable[..., str | None], *conversation: Any) -> str | bool | None:

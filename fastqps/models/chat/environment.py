@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NoReturn
 
 import jinja2
 from jinja2.ext import Extension, loopcontrols
+from jinja2.lexer import Token, TokenStream
 from jinja2.nodes import CallBlock, ContextReference, Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -27,6 +28,18 @@ class _Generation(Extension):
 
     def _body(self, _context: Any, caller: Callable[[], str]) -> str:
         return caller()
+
+
+class _NoAutoescape(Extension):
+    """Rejects ``{% autoescape %}``, whose value is worked out when a template is compiled."""
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        opens = False
+        for token in stream:
+            if opens and token.test("name:autoescape"):
+                raise jinja2.TemplateSyntaxError("autoescape is not supported", token.lineno)
+            opens = token.type == "block_begin"
+            yield token
 
 
 class _Namespace(Namespace):
@@ -61,9 +74,24 @@ def now(form: str) -> str:
     return datetime.now().strftime(form)
 
 
+@jinja2.pass_context
+def _as_it_is(_context: Any, value: Any) -> Any:
+    """What is put out. That it could look at the context keeps the compiler from working it out."""
+    return value
+
+
 def environment(time: Callable[[str], str] = now) -> ImmutableSandboxedEnvironment:
-    """A new sandbox. ``time``: what ``strftime_now`` returns for a format."""
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+    """A new sandbox. ``time``: what ``strftime_now`` returns for a format.
+
+    Compiling computes nothing, so that it needs no limits: a template can hold ``'x' * 10 ** 10``.
+    """
+    made = ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,
+        finalize=_as_it_is,
+        extensions=[_Generation, _NoAutoescape, loopcontrols],
+    )
     made.filters["tojson"] = _tojson
     made.globals |= {"raise_exception": _raise_exception, "strftime_now": time, "namespace": _Namespace}
     return made

@@ -11,10 +11,10 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.chat.card import ChatCard, frozen
+from fastqps.models.chat.spellings import special_tokens
 from fastqps.models.chat.table import ChatTable
 from fastqps.models.files.reading import has_file, optional_object, read_regular
 from fastqps.models.tokenizers.keys import CHAT_TEMPLATE, CONFIG
-from fastqps.models.tokenizers.vocabulary import content_of
 
 TEMPLATE_BYTES_MAX = 64 << 10  # the card holds it, and has 256 KiB
 _WALL_S = 120.0
@@ -52,8 +52,9 @@ def chat_template(folder: Path) -> str:
     else:
         stated = optional_object(folder / CONFIG)["chat_template"]
     if isinstance(stated, list):
-        stated = next((each.get("template") for each in stated if each.get("name") == "default"), None)
-    if isinstance(stated, dict):
+        named = [each for each in stated if isinstance(each, dict) and each.get("name") == "default"]
+        stated = named[0].get("template") if named else None
+    elif isinstance(stated, dict):
         stated = stated.get("default")
     if not isinstance(stated, str):
         raise ModelError("none of the templates is named 'default'")
@@ -64,7 +65,7 @@ def chat_template(folder: Path) -> str:
 
 def _tokens(source: str, used: str) -> list[tuple[str, int, int, int]]:
     """The special tokens. ``ModelError`` where one of ``used`` is looked for in another text than what is rendered."""
-    special = [each for each in json.loads(content_of(source)).get("added_tokens") or () if each["special"]]
+    special = special_tokens(source).values()
     odd = [each["content"] for each in special if each["single_word"] or each["normalized"]]
     if found := next((each for each in odd if each in used), ""):
         raise ModelError(f"its special token {found!r} is normalized, or a word of its own")

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fastqps._core import ChatTemplate
+from fastqps._core import WHITE_SPACE, ChatTemplate
 
-WHITE_SPACE = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B)))
-WHITE_SPACE += "\u2028\u2029\u202f\u205f\u3000"  # what str.strip() takes
 STRIPS = ("", WHITE_SPACE, "\n", " ", " \n")
 
 
@@ -37,12 +35,11 @@ class Part:
 @dataclass(frozen=True)
 class Piece:
     """``end`` and ``begin``: the places in ``STRIPS`` of the characters that are stripped from the end of the content
-    in front of it and from the beginning of the content behind it. ``error``: the template refuses the conversation."""
+    in front of it and from the beginning of the content behind it."""
 
     parts: tuple[Part, ...] = ()
     end: int = 0
     begin: int = 0
-    error: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jinja2
@@ -11,6 +12,8 @@ from jinja2 import meta
 from fastqps.models.chat.conversation import ChatError, Message, Mode
 from fastqps.models.chat.environment import environment, now
 
+ARGUMENTS = ("messages", "tools", "documents", "add_generation_prompt")
+"""What a template is given of each conversation, so that no variable can have these names."""
 _TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
@@ -18,24 +21,29 @@ class ChatTemplate:
     """``names``: the special tokens that a template can name, such as ``bos_token``. Raises ``ChatError``."""
 
     def __init__(self, source: str, names: Mapping[str, str], time: Callable[[str], str] = now) -> None:
+        self._source = source
         self._names = dict(names)
-        sandbox = environment(time)
         try:
-            self._template = sandbox.from_string(source)
-            self.variables = frozenset(meta.find_undeclared_variables(sandbox.parse(source)))
+            self._template = environment(time).from_string(source)
         except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
             raise ChatError(f"{type(error).__name__}: {error}") from None
 
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """All that it looks at. Working it out may compute what the template has of constants: call it in a process
+        with limits alone."""
+        return frozenset(meta.find_undeclared_variables(environment().parse(self._source)))
+
     def render(self, messages: Sequence[Message], mode: Mode, kwargs: Mapping[str, Any]) -> str:
         """The text of a conversation. Raises ``ChatError`` with the template's own words."""
+        if taken := kwargs.keys() & ARGUMENTS:
+            raise ChatError(f"{min(taken)!r} cannot be a variable: the template gets the conversation's own")
         given = [{"role": role, "content": content} for role, content in messages]
         if mode == "continue":
             given[-1]["content"] += _TAG
-        variables = {**self._names, **kwargs}
+        own = {"messages": given, "tools": None, "documents": None, "add_generation_prompt": mode == "generate"}
         try:
-            text = self._template.render(
-                messages=given, tools=None, documents=None, add_generation_prompt=mode == "generate", **variables
-            )
+            text = self._template.render({**self._names, **kwargs, **own})
         except MemoryError:
             raise
         except Exception as error:  # a template's own faults are of any kind

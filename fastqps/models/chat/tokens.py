@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fastqps.models.chat.card import ChatCard
 from fastqps.models.chat.conversation import Message, Mode
+from fastqps.models.chat.spellings import Spellings, special_tokens
 from fastqps.models.tokenizers.fixed_tokens import Fixed
 from fastqps.models.tokenizers.tokenizer import Cut, Encoded, Tokenizer
-from fastqps.models.tokenizers.vocabulary import content_of
 
 if TYPE_CHECKING:
     from fastqps.models.chat.template import ChatTemplate
@@ -29,10 +28,8 @@ class ChatTokens:
     def __init__(self, card: ChatCard, tokenizer: Tokenizer) -> None:
         self._card = card
         self._tokenizer = tokenizer
-        listed = json.loads(content_of(tokenizer.source)).get("added_tokens") or ()
-        self._special = {each["content"]: each for each in listed if each["special"]}
-        longest_first = sorted(self._special, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        self._special = special_tokens(tokenizer.source)
+        self._spellings = Spellings(self._special)
 
     def encode(
         self,
@@ -73,48 +70,35 @@ class ChatTokens:
     ) -> tuple[bytes, list[Fixed]]:
         """By the template itself. Where a special token could begin in a content, a mark stands for its first
         character."""
-        marks = _Marks("".join(message.content for message in messages), self._special)
+        foreign = (self._card.template, json.dumps(variables, ensure_ascii=False))
+        marks = _Marks("".join((*foreign, *(message.content for message in messages))), self._spellings)
         marked = [Message(message.role, marks.put(message.content)) for message in messages]
-        text = self.template.render(marked, mode, variables)
-        parts, tokens, done = [b""], [], 0
-        for found in self._pattern.finditer(text):
-            parts.append(marks.taken(text[done : found.start()]).encode(errors="replace"))
-            token = self._special[found[0]]
-            tokens.append((sum(map(len, parts)), token["id"], token["lstrip"], token["rstrip"]))
-            done = found.end()
-        return b"".join(parts) + marks.taken(text[done:]).encode(errors="replace"), tokens
+        text, tokens = bytearray(), []
+        for i, part in enumerate(self._spellings.split(self.template.render(marked, mode, variables))):
+            if i % 2:
+                token = self._special[part]
+                tokens.append((len(text), token["id"], token["lstrip"], token["rstrip"]))
+            else:
+                text += marks.taken(part).encode(errors="replace")
+        return bytes(text), tokens
 
 
 class _Marks:
-    """Characters that stand for the first ones of special tokens, and are in none of the contents."""
+    """Characters that stand for the first ones of special tokens, and are nowhere in what is rendered."""
 
-    def __init__(self, contents: str, special: Mapping[str, Any]) -> None:
-        self._special = special
-        present, firsts = set(contents), sorted({text[0] for text in special})
+    def __init__(self, rendered: str, spellings: Spellings) -> None:
+        self._spellings = spellings
+        present = set(rendered)
         free = (chr(point) for point in _MARKS if chr(point) not in present)
-        self._of = dict(zip(firsts, free, strict=False))
-        if len(self._of) < len(firsts):
+        self._of = dict(zip(spellings.firsts, free, strict=False))
+        if len(self._of) < len(spellings.firsts):
             raise ValueError("the messages contain every private character of Unicode's plane 16; leave some out")
 
     def put(self, content: str) -> str:
         characters = list(content)
-        for at in self._beginnings(content):
+        for at in self._spellings.beginnings(content):
             characters[at] = self._of[content[at]]
         return "".join(characters)
 
     def taken(self, text: str) -> str:
         return text.translate({ord(mark): first for first, mark in self._of.items()})
-
-    def _beginnings(self, content: str) -> Iterator[int]:
-        """Where a special token is spelled, or begins at the end of what a template leaves of the content."""
-        end = len(content.rstrip())
-        for text in self._special:
-            at = content.find(text)
-            while at >= 0:
-                yield at
-                at = content.find(text, at + 1)
-            for size in range(1, min(len(text), end + 1)):
-                if content.endswith(text[:size], 0, end):
-                    yield end - size
-                if content.endswith(text[:size]):
-                    yield len(content) - size

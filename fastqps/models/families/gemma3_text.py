@@ -8,7 +8,7 @@ from typing import Any
 from fastqps.models.families.decoder import KINDS, DecoderConfig
 from fastqps.models.families.family import DecoderFamily
 from fastqps.models.families.gemma2 import KEYS, kinds_of, read_gemma
-from fastqps.models.families.rope import Rope, rope_of, ropes_by_kind
+from fastqps.models.families.rope import Rope, rope_object, rope_of, ropes_by_kind
 from fastqps.models.files.config_values import flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
@@ -28,8 +28,8 @@ def read(config: Mapping[str, Any]) -> DecoderConfig:
 def _rope(config: Mapping[str, Any], kind: str) -> Rope:
     """The rotation of one kind of layers. Older files have keys of their own, and their scaling is for full layers."""
     own = ropes_by_kind(config, KINDS)[kind]
-    if kind == _FULL and config.get("rope_scaling"):
-        own |= config["rope_scaling"]
+    if kind == _FULL:
+        own |= rope_object(config, "rope_scaling")
     own.setdefault("rope_theta", positive(config, _OLD_THETA[kind], _THETA[kind]))
     return rope_of(own, f"rope_parameters.{kind} of config.json", size(config, "max_position_embeddings"))
 

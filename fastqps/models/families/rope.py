@@ -69,9 +69,7 @@ def read_rope(config: _Parameters, context: int, theta: float, share: float | No
     ``theta``: where the file does not say it. ``share``: as well; None: the family turns the whole of each head.
     """
     key = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
-    parameters, where = config.get(key) or {}, f"{key} of config.json"
-    if not isinstance(parameters, dict):
-        raise ModelError(f"config.json says {key} {json.dumps(parameters)}, which is no object")
+    parameters, where = rope_object(config, key), f"{key} of config.json"
     if any(isinstance(value, dict) for value in parameters.values()):
         raise ModelError(f"{where}: rotary positions by kind of layer ({', '.join(parameters)}) are not supported")
     if "rope_theta" not in parameters:
@@ -81,6 +79,14 @@ def read_rope(config: _Parameters, context: int, theta: float, share: float | No
     # The file's top level decides, even over that of its parameters.
     original = {_ORIGINAL: config[_ORIGINAL]} if _ORIGINAL in config else {}
     return rope_of(parameters | original, where, context, partial=share is not None)
+
+
+def rope_object(config: _Parameters, key: str) -> dict[str, Any]:
+    """The object under ``key``, empty where there is none."""
+    parameters = config.get(key) or {}
+    if not isinstance(parameters, dict):
+        raise ModelError(f"config.json says {key} {json.dumps(parameters)}, which is no object")
+    return parameters
 
 
 def check_turned(rope: Rope, head_dim: int) -> None:

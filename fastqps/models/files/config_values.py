@@ -69,6 +69,14 @@ def choice(config: Mapping[str, Any], key: str, default: str, known: tuple[str, 
     return str(value)
 
 
+def architectures(config: Mapping[str, Any]) -> list[str]:
+    """The names of transformers' classes, of which the first one decides; at least one, "" where the file has none."""
+    names = config.get("architectures") or [""]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{CONFIG} says architectures {_shown(names)}, which is no list of names")
+    return names
+
+
 def rotary_theta(config: Mapping[str, Any], default: float) -> float:
     """The base of an encoder's rotary positions, which may not be scaled."""
     parameters = config.get("rope_parameters") or {}

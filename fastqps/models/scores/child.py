@@ -6,13 +6,11 @@ list of ``[text, error]``. A template has no ``strftime_now``: a model's answers
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 import jinja2
 
-from fastqps.models.chat.child import question
+from fastqps.models.chat.child import answer, question
 from fastqps.models.chat.environment import environment
 
 
@@ -24,9 +22,9 @@ def main() -> None:
     try:
         template = sandbox.from_string(asked["template"])
     except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
-        json.dump([["", f"not a Jinja template: {error}"]] * len(asked["variables"]), sys.stdout)
+        answer([["", f"not a Jinja template: {error}"]] * len(asked["variables"]))
         return
-    json.dump([_rendered(template, variables) for variables in asked["variables"]], sys.stdout)
+    answer([_rendered(template, variables) for variables in asked["variables"]])
 
 
 def _rendered(template: jinja2.Template, variables: Any) -> tuple[str, str]:

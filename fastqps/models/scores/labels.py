@@ -31,6 +31,8 @@ def read_labels(source: str, names: Sequence[str], *, spaced: bool) -> LabelToke
     """
     if len(names) > LABELS_MAX:
         raise ModelError(f"--labels: {len(names)} labels, at most {LABELS_MAX}")
+    if not all(names):
+        raise ModelError(f"--labels: {','.join(names)!r} has an empty label")
     tokenizer = Tokenizer.from_source(source, special_tokens="none")
     forms = [[_token(tokenizer, name, *form) for name in names] for form in (_SPACED, _BARE)[:: 1 if spaced else -1]]
     ids = next((form for form in forms if None not in form), None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.files.config_keys import CONFIG
-from fastqps.models.files.config_values import LABELS_MAX, Activation
+from fastqps.models.files.config_values import LABELS_MAX, Activation, architectures
 from fastqps.models.files.keys import Keys, rules
 from fastqps.models.files.reading import has_file, optional_object
 from fastqps.models.files.tensors import read_tensors
@@ -39,7 +39,7 @@ def open_static(root: Path) -> StaticModel | None:
     listing = root / "modules.json"
     pipeline = read_pipeline(root) if has_file(listing) else Pipeline()
     config = optional_object(root / CONFIG)
-    is_model2vec = config.get("model_type") == "model2vec" or "StaticModel" in (config.get("architectures") or ())
+    is_model2vec = config.get("model_type") == "model2vec" or "StaticModel" in architectures(config)
     if not pipeline.static and (has_file(listing) or not is_model2vec):
         return None
     folder = root / pipeline.transformer

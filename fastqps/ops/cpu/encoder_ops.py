@@ -86,8 +86,18 @@ class CpuEncoderOps(CpuOps):
             q_norm=address(a.q_norm),
             k_norm=address(a.k_norm),
             eps=a.eps,
+            opening=address(a.opening),
+            n_opening=0 if a.opening is None else a.opening.shape[2],
         )
         return out
+
+    def step_of(self, ids: Sequence[int]) -> Step:
+        n = len(ids)
+        positions, starts = torch.arange(n, dtype=torch.int32), torch.tensor([0, n], dtype=torch.int32)
+        return Step(torch.tensor(ids, dtype=torch.int32), positions, torch.zeros_like(positions), starts)
+
+    def last_rows(self, x: torch.Tensor, step: Step) -> torch.Tensor:
+        return self.pick(x, "lasttoken", step.starts)
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         """The tables in the layout of step::Attention in csrc/step/cpu/cpu_ops.h."""

@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
+from fastqps._core import HEADER_WORDS
 from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.results import Pooled
 from fastqps.ops.cuda.operations import Operations
@@ -19,6 +20,8 @@ from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
 from fastqps.ops.rows import HEAD_FUNCTIONS
 from fastqps.ops.step import Step
+
+_ROWS = 128  # a multiple of what programs of all kernels take at once
 
 
 class CudaEmbedding:
@@ -52,7 +55,20 @@ class CudaEncoderOps(CudaOps):
 
     def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
-        return self._kernels.tile_attention(qkv, *step.bounds, attention, longest=self._longest)
+        positions = None if attention.opening is None else step.positions
+        return self._kernels.tile_attention(qkv, *step.bounds, attention, longest=self._longest, positions=positions)
+
+    def step_of(self, ids: Sequence[int]) -> Step:
+        n = len(ids)
+        tokens = -(-n // _ROWS) * _ROWS
+        with self.device:
+            padded = F.pad(torch.tensor(ids, dtype=torch.int32), (0, tokens - n))
+            starts, counts = torch.tensor([0, n], dtype=torch.int32), torch.zeros(HEADER_WORDS, dtype=torch.int32)
+            counts[:3] = torch.tensor([n, 1, n], dtype=torch.int32)
+        return Step(padded, padded[:0], torch.zeros_like(padded), starts, counts)
+
+    def last_rows(self, x: torch.Tensor, step: Step) -> torch.Tensor:
+        return self._kernels.last_rows(x, step.starts, counts_of(step))
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))

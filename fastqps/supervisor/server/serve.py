@@ -17,7 +17,7 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.config.edge import REMOTE, upstream_files
 from fastqps.config.settings import OFF
-from fastqps.devices.dtypes import resolve_dtype
+from fastqps.devices.names import resolve_dtype
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
 from fastqps.process.credentials import UpstreamFiles

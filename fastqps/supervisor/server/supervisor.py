@@ -144,7 +144,6 @@ class Supervisor:
         listen(self.listener, "--port")
         if self.shared.http:
             listen(self.shared.http, "--http-port")
-        self.shared.internal.listen()
         self.shared.wake_everybody()  # otherwise the front doors would see the phase only when their sleep ends
         models = ", ".join(generation.name for generation in self.workers.serving)
         took_s = time.monotonic() - self.started_s

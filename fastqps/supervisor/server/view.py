@@ -11,7 +11,6 @@ from fastqps.process.served_models import OUTCOMES, Limits, ModelLimits, Readine
 from fastqps.supervisor.credentials.files import is_loopback
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.generation import Generation
-from fastqps.supervisor.listener import internal_target
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
@@ -147,10 +146,6 @@ class View:
         return {name: self.reloads.reloader.outcomes.get(name) == "failed" for name in self.models}
 
     # ---- access
-
-    def own_target(self) -> str:
-        """The address at which the front doors answer the server's own calls."""
-        return internal_target(self._shared.internal)
 
     def admits(self, authorization: str) -> bool:
         """Whether this authorization header is accepted."""

@@ -8,7 +8,7 @@ from typing import Any
 from fastqps._core import PRODUCTS_LEVEL, DoorState
 from fastqps.config.settings import SETTINGS
 from fastqps.config.tenants import tenant_header, tenant_weights
-from fastqps.devices.dtypes import resolve_dtype
+from fastqps.devices.names import resolve_dtype
 from fastqps.process.children import DoorSettings
 from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
@@ -54,7 +54,6 @@ class FrontDoorSlot(WorkerSlot):
         return {setting.field: getattr(config, setting.field) for setting in SETTINGS if setting.meaning.door} | {
             "listener_fd": listener_fd,
             "http_fd": self.shared.http_fd,  # plain HTTP; -1: none
-            "internal_fd": self.shared.internal.fileno(),  # for the supervisor's own calls
             "aliases": tuple(self.server.aliases.items()),
             "tenant_header": tenant_header(config),
             "tenant_weights": tenant_weights(config),
@@ -72,5 +71,4 @@ class FrontDoorSlot(WorkerSlot):
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
         http = (self.shared.http_fd,) if self.shared.http_fd >= 0 else ()
-        shared = (self.shared.internal.fileno(), self.shared.credentials_fd)
-        return (*self.shared.inherited, listener_fd, *http, *shared)
+        return (*self.shared.inherited, listener_fd, *http, self.shared.credentials_fd)

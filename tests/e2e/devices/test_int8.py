@@ -1,6 +1,6 @@
 """INT8 answers of a model that does not normalise: refused unless the request normalises them.
 
-``POST /predict`` and ``Engine`` have no INT8.
+``Engine`` has no INT8.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ def reference(checkpoint: Path) -> Reference:
 
 
 def check(made: Generation, choices: list[str], wanted: list[float]) -> None:
-    assert made.choices is not None and len(made.choices) == len(choices)
+    assert made.choice_scores is not None and len(made.choice_scores) == len(choices)
     total = sum(map(math.exp, wanted))
-    for choice, logprob in zip(made.choices, wanted, strict=True):
+    for choice, logprob in zip(made.choice_scores, wanted, strict=True):
         assert choice.logprob == pytest.approx(logprob, abs=1e-4)
         assert choice.score == pytest.approx(math.exp(logprob) / total, abs=1e-4)
     assert made.finish_reason == "stop"
@@ -107,8 +107,8 @@ def test_scores_are_those_of_transformers(client: fastqps.Client, reference: Ref
 def test_a_temperature_draws_by_the_scores(client: fastqps.Client) -> None:
     choices = ["cat", "dog", "the mat"]
     made = [client.generate("The", choices=choices, temperature=1.0, seed=seed) for seed in range(600)]
-    assert made[0].choices is not None
-    for choice, of in zip(choices, made[0].choices, strict=True):
+    assert made[0].choice_scores is not None
+    for choice, of in zip(choices, made[0].choice_scores, strict=True):
         assert sum(each.text == choice for each in made) / 600 == pytest.approx(of.score, abs=0.08)
     again = client.generate("The", choices=choices, temperature=1.0, seed=5)
     assert again.text == made[5].text
@@ -119,7 +119,7 @@ def test_every_way_to_ask(client: fastqps.Client, server: Server, post: Poster, 
     wanted = [reference.logprob("The", choice) for choice in choices]
     best = choices[wanted.index(max(wanted))]
     (chunk,) = client.generate_stream("The", choices=choices, stop=["c"])
-    assert (chunk.text, chunk.finish_reason) == (best, "stop") and chunk.choices
+    assert (chunk.text, chunk.finish_reason) == (best, "stop") and chunk.choice_scores
 
     async def ask() -> str:
         async with fastqps.AsyncClient(server.address) as aio:
@@ -162,11 +162,11 @@ def test_the_engine_answers_as_the_server(client: fastqps.Client, checkpoint: Pa
     asked: dict[str, Any] = {"choices": choices, "temperature": 0.7, "seed": 3, "logprobs": True}
     for prompt, made in zip(prompts, engine.generate(prompts, **asked), strict=True):
         (chunk,) = engine.generate_stream(prompt, **asked)
-        assert (chunk.text, chunk.choices) == (made.text, made.choices)
+        assert (chunk.text, chunk.choice_scores) == (made.text, made.choice_scores)
         answer = client.generate(prompt, **asked)
         assert (made.text, made.token_ids, made.usage) == (answer.text, answer.token_ids, answer.usage)
-        assert made.logprobs == answer.logprobs and made.choices is not None and answer.choices is not None
-        for mine, its in zip(made.choices, answer.choices, strict=True):
+        assert made.logprobs == answer.logprobs and made.choice_scores is not None and answer.choice_scores is not None
+        for mine, its in zip(made.choice_scores, answer.choice_scores, strict=True):
             assert (mine.logprob, mine.score) == pytest.approx((its.logprob, its.score), rel=1e-6)
     for wrong in (["a", "a"], ["q" * 250], [f"{i}" for i in range(65)]):
         with pytest.raises(ValueError, match="choices"):

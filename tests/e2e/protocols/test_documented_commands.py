@@ -32,6 +32,7 @@ LEFT_OUT = {
     "fastqps serve --device cuda": "it needs a GPU: `make gpu-check` starts such servers",
     "grpcurl": "no package has it; it reads the schema by reflection, as tests/support/servers/reflected.py does",
     "from huggingface_hub import": "tests/e2e/requests/test_entities.py asks a server of such a model",
+    "client = openai.OpenAI(": "it needs an instruct model; tests/clients chats with a small one",
     "perf_analyzer": "tests/clients/test_load_tools.py runs it where `make test-clients` has installed it",
 }
 # Of packages that `make test-clients` installs.

@@ -39,6 +39,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     rotary, norms = torch.randn(50, 2, width // heads // 2), torch.rand(width // heads) + 0.5
     vectors = torch.randn(2, heads, width // heads, 2 * 48 + 16)
     attended = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids}
+    opening, behind = torch.zeros(2, heads, 19, width // heads, dtype=dtype), attended | {"positions": ids}
     pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
     bags = {"table": words, "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
     bags |= {"counts": counts, "n_ids": 70, "stamps": stamps}
@@ -73,6 +74,8 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             attended | {"attention": Attention(heads, heads, relative=vectors.to(dtype))},
             attended | {"attention": Attention(heads, heads, rotary, norms, norms, 1e-6, causal=True)},
             attended | {"attention": Attention(2 * heads, 1, rotary, window=8, causal=True)},
+            behind | {"attention": Attention(heads, heads, rotary, causal=True, opening=opening)},
+            behind | {"attention": Attention(heads, heads, window=9, causal=True, opening=opening)},
         ],
         "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max", "lasttoken")]
         + [

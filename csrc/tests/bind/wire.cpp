@@ -1,5 +1,6 @@
-// The wire format's reader and writers as Python functions, for tests/api/test_wire.py, which holds them against the
-// protobuf runtime. Nothing else calls them.
+// The readers and writers of protobuf and the reader of JSON bodies as Python functions. tests/api/test_wire.py holds
+// them against the protobuf runtime, test_json.py against Python's json.
+#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -10,14 +11,16 @@
 #include <tuple>
 #include <vector>
 
-#include "bind/bind.h"
 #include "contract/request_view.h"
 #include "contract/response_view.h"
+#include "protocols/json/json_body.h"
 
-namespace fastqps::bind {
+namespace fastqps::test {
 namespace {
 
 namespace py = pybind11;
+using namespace fastqps::protocols;
+using namespace fastqps::service;
 
 py::str text(std::string_view view) { return py::str(view.data(), view.size()); }
 
@@ -244,16 +247,66 @@ py::bytes encode_chunk(const py::dict& in) {
   return out;
 }
 
+// ---- JSON
+
+py::object object_of(const simdjson::dom::element& value);
+
+py::object scalar_of(const simdjson::dom::element& value) {
+  const OptionValue scalar = option_value(value);
+  switch (scalar.kind) {
+    case OptionValue::Kind::kBool:
+      return py::bool_(scalar.boolean);
+    case OptionValue::Kind::kInt:
+      return py::int_(scalar.integer);
+    case OptionValue::Kind::kUint:
+      return py::int_(scalar.unsigned_integer);
+    case OptionValue::Kind::kDouble:
+      return py::float_(scalar.number);
+    case OptionValue::Kind::kString:
+      return py::str(scalar.text.data(), scalar.text.size());
+    case OptionValue::Kind::kOther:
+    case OptionValue::Kind::kList:
+      break;
+  }
+  return py::none();
+}
+
+// The last of several fields with one name counts, as in the readers.
+py::dict dict_of(const simdjson::dom::object& fields) {
+  py::dict found;
+  for (const auto [name, value] : fields) found[py::str(name.data(), name.size())] = object_of(value);
+  return found;
+}
+
+py::object object_of(const simdjson::dom::element& value) {
+  if (value.is_object()) return dict_of(simdjson::dom::object(value));
+  if (!value.is_array()) return scalar_of(value);
+  py::list found;
+  for (const simdjson::dom::element& each : simdjson::dom::array(value)) found.append(object_of(each));
+  return found;
+}
+
+py::dict parse_json(const py::bytes& bytes) {
+  const std::string_view body(bytes);
+  static JsonBody reader;  // one for all bodies, as in a front door
+  ReasonText reason;
+  simdjson::dom::object fields;
+  if (const FieldError error = reader.parse({reinterpret_cast<const u8*>(body.data()), body.size()}, &fields, reason))
+    throw std::invalid_argument(error.reason);
+  return dict_of(fields);
+}
+
 }  // namespace
 
-void register_wire(py::module_& parent) {
-  py::module_ m = parent.def_submodule("wire", "The front door's wire format, for tests.");
+void add_functions(py::module_& m) {
   m.def("parse_request", &parse_request, py::arg("message"), "A PredictRequest as a dict. Raises ValueError.");
   m.def("split_batch", &split_batch, py::arg("message"), py::arg("items_max"), "The items' bytes. Raises ValueError.");
   m.def("encode_response", &encode_response, py::arg("response"), "A PredictResponse from a dict.");
   m.def("encode_batch", &encode_batch, py::arg("responses"), "A PredictBatchResponse from dicts.");
   m.def("encode_chunk", &encode_chunk, py::arg("chunk"), "A GenerateChunk from a dict with a generation.");
-  register_json(m);
+  m.def("parse_json", &parse_json, py::arg("body"), "A body as a dict. Raises ValueError.");
 }
 
-}  // namespace fastqps::bind
+}  // namespace fastqps::test
+
+PYBIND11_MODULE(fastqps_wire, m) { fastqps::test::add_functions(m); }
