@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench.kernels.compile import Case
-from fastqps._core import ADMITTED_WORDS, TARGET_WORDS
+from fastqps._core import ADMITTED_WORDS, BIAS_WORDS, TARGET_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.bag_means import bag_means
@@ -216,7 +216,7 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
         name = f"{at} slot_attention{' prefix' if prefix_len else ''}{' last' if last else ''}"
         yield Case(name, attend)
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
-    where = (starts, rows, rows, starts, params, history, ints(3))
+    where = (starts, rows, rows, starts, params, ints(_RUNS + 1, BIAS_WORDS), history, ints(3))
     targets = ints(_RUNS, TARGET_WORDS)
     changes = LogitChanges(*where, ints(9, 4), ints(5), counts, n_forced=1, longest=2, targets=targets)
     yield Case(f"{at} logit_options", partial(logit_options, logits, changes))

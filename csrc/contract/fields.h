@@ -182,6 +182,17 @@ struct Column {
   }
 };
 
+// A field whose number is above 15: its tag has one byte more.
+template <class Kind>
+struct LongTag : Kind {
+  template <class Values>
+  static size_t size(const Values& values) {
+    const size_t tags = requires { Kind::kPacks; }
+    ? values.size() : !values.empty();
+    return Kind::size(values) + tags;
+  }
+};
+
 // Numbers of any size, in one piece.
 struct Packed {
   static constexpr WireType kType = WireType::kLength;

@@ -74,7 +74,9 @@ struct Sampling {
 
 // fastqps.v1.GenerateOptions, as a request has them.
 struct GenerateOptions : Sampling {
-  u32 given = 0;  // bit n: the field of number n; only of `optional` fields
+  u32 given = 0;    // bit n: the field of number n; only of `optional` fields
+  u32 n = 0;        // answers; 0: 1
+  u32 best_of = 0;  // of how many candidates they are the best; 0: n
   OptionTexts stop;
   OptionTexts choices;  // one of which the text is
   BiasCount logit_bias;
@@ -86,6 +88,8 @@ struct GenerateOptions : Sampling {
   std::string_view structure_text;  // its schema, expression or grammar
   bool lowers_max_tokens = false;   // above the model's limit, max_tokens is that limit
 
+  u32 answers() const { return std::max(n, 1u); }
+  u32 candidates() const { return std::max(best_of, answers()); }
   bool has(u32 number) const { return given >> number & 1; }
   void set_given(u32 number) { given |= u32(1) << number; }
 };
@@ -105,6 +109,7 @@ struct OutputOptions {
 // ---- rows
 
 inline constexpr u32 kStopStringsMax = 16;
+inline constexpr u32 kAnswersMax = 128;  // to one prompt
 inline constexpr u32 kChoiceTextsMax = 64;
 inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoiceTextsMax);  // of any list
 inline constexpr u32 kTextBytesMax = 256;                                     // of a stop string or a choice
@@ -176,6 +181,8 @@ inline constexpr std::tuple kGenerateOptions{
            Range{.high = 2, .low = -2}},
     Option{"generate.min_p", 18, &Sampling::min_p, kByName, Range{1}},
     Option{"generate.typical_p", 19, &Sampling::typical_p, kOptional | kByName, Range{1, true}},
+    Option{"generate.n", 20, &GenerateOptions::n, kZeroIsAbsent, Range{kAnswersMax}},
+    Option{"generate.best_of", 21, &GenerateOptions::best_of, kZeroIsAbsent, Range{kAnswersMax}},
     Option{"generate.top_logprobs", 22, &Sampling::top_logprobs, 0, Range{kTopLogprobsMax}},
     Option{"generate.logit_bias", kLogitBiasField, &GenerateOptions::logit_bias, 0, Range{kLogitBiasMax}},
     Option{"generate.include_stop_text", 26, &GenerateOptions::include_stop_text, kByName},

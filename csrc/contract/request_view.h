@@ -91,8 +91,9 @@ struct RequestView {
   std::string_view generate_pieces;
   std::span<const u32> tokens;
   std::span<const TokenBias> biases;
-  const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
-  std::string_view trace_state;       // of such a span
+  const SpanContext* span = nullptr;           // input == kStep: that of the edge which traces it; nullptr: none
+  std::string_view trace_state;                // of such a span
+  std::span<const std::string_view> attached;  // input == kStep: the parts of its item, as they lie beside a slot
 };
 
 inline constexpr Sampling kNoSampling{};

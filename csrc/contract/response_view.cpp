@@ -19,9 +19,9 @@ struct TimingsFields {
 };
 
 // The field of an answer of this kind, written even if it is empty.
-template <u32 number, class Parts, auto member, Output output>
+template <u32 number, class Parts, Output output, auto... member>
 struct Answered {
-  using Inside = Field<number, Submessage<Parts>, member>;
+  using Inside = Field<number, Submessage<Parts>, member...>;
   static bool has(const ResponseView& response) { return response.output == output; }
   static size_t size(const ResponseView& response) { return has(response) ? Inside::size(response) : 0; }
   static void write(WireWriter& out, const ResponseView& response) {
@@ -63,6 +63,16 @@ using TopFields = Fields<Field<1, Packed, &TopView::ids>, Field<2, Column, &TopV
 using ChoiceFields = Fields<Field<1, Fixed32, &ChoiceScore::logprob>, Field<2, Fixed32, &ChoiceScore::score>>;
 using GenerationEnd = Fields<Field<8, Filled<TopFields>, &GenerationView::top>,
                              Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choice_scores>>;
+// A Generation, with the other choices of its request.
+struct ChoicesFields {
+  using One = Fields<GenerationFields<1>, GenerationEnd>;
+  using Others = Fields<Field<11, Repeated<Submessage<One>>, &ResponseView::other_choices>>;
+  static size_t size(const ResponseView& response) { return One::size(response.generation) + Others::size(response); }
+  static void write(WireWriter& out, const ResponseView& response) {
+    One::write(out, response.generation);
+    Others::write(out, response);
+  }
+};
 using StatusFields = Fields<Field<1, Integer, &StatusView::code>, Field<2, Bytes, &StatusView::message>,
                             Field<4, Integer, &StatusView::retry_after_ms>>;
 using UsageFields = Fields<Field<1, Integer, &Usage::input_tokens>, Field<2, Integer, &Usage::output_tokens>,
@@ -70,17 +80,17 @@ using UsageFields = Fields<Field<1, Integer, &Usage::input_tokens>, Field<2, Int
 
 using Answer = ResponseView;
 using ResponseFields =
-    Fields<Field<1, Integer, &Answer::request_id>, Answered<2, VectorFields, &Answer::embedding, Output::kEmbedding>,
-           Answered<3, ListFields<LabelFields>, &Answer::labels, Output::kClassification>,
-           Answered<4, Fields<GenerationFields<1>, GenerationEnd>, &Answer::generation, Output::kGeneration>,
-           Field<5, Submessage<TimingsFields>, &Answer::timings>, Field<6, Submessage<StatusFields>, &Answer::status>,
-           Field<7, Submessage<UsageFields>, &Answer::usage>,
-           Answered<8, ListFields<EntityFields>, &Answer::entities, Output::kEntities>,
-           Answered<9, SparseFields, &Answer::sparse, Output::kSparse>,
-           Answered<10, VectorFields, &Answer::embedding, Output::kMulti>>;
+    Fields<Field<1, Integer, &Answer::request_id>, Answered<2, VectorFields, Output::kEmbedding, &Answer::embedding>,
+           Answered<3, ListFields<LabelFields>, Output::kClassification, &Answer::labels>,
+           Answered<4, ChoicesFields, Output::kGeneration>, Field<5, Submessage<TimingsFields>, &Answer::timings>,
+           Field<6, Submessage<StatusFields>, &Answer::status>, Field<7, Submessage<UsageFields>, &Answer::usage>,
+           Answered<8, ListFields<EntityFields>, Output::kEntities, &Answer::entities>,
+           Answered<9, SparseFields, Output::kSparse, &Answer::sparse>,
+           Answered<10, VectorFields, Output::kMulti, &Answer::embedding>>;
 using ChunkHead = Fields<Field<1, Integer, &ChunkView::request_id>>;
 using ChunkEnd = Fields<Field<6, Submessage<UsageFields>, &ChunkView::usage>,
                         Field<7, Submessage<TimingsFields>, &ChunkView::timings>>;
+using ChunkChoice = Fields<Field<12, Integer, &ChunkView::choice>>;
 
 }  // namespace
 
@@ -94,7 +104,7 @@ u8* write_response(const ResponseView& response, u8* buffer) {
 
 std::size_t chunk_size(const ChunkView& chunk) {
   return ChunkHead::size(chunk) + GenerationFields<2>::size(chunk.generation) + ChunkEnd::size(chunk) +
-         GenerationEnd::size(chunk.generation);
+         GenerationEnd::size(chunk.generation) + ChunkChoice::size(chunk);
 }
 
 u8* write_chunk(const ChunkView& chunk, u8* buffer) {
@@ -103,6 +113,7 @@ u8* write_chunk(const ChunkView& chunk, u8* buffer) {
   GenerationFields<2>::write(out, chunk.generation);
   ChunkEnd::write(out, chunk);
   GenerationEnd::write(out, chunk.generation);
+  ChunkChoice::write(out, chunk);
   return out.end();
 }
 

@@ -100,6 +100,12 @@ struct Timings {
   u32 us[9] = {};
 };
 
+// What the items of a call have together.
+struct CallUsage {
+  u32 items = 0;
+  u64 input_tokens = 0, output_tokens = 0;
+};
+
 // Only the view that `output` names is read. The pointers may be null: the field is then absent.
 struct ResponseView {
   u64 request_id = 0;
@@ -107,6 +113,7 @@ struct ResponseView {
   EmbeddingView embedding = {};
   std::span<const LabelView> labels = {};
   GenerationView generation = {};
+  std::span<const GenerationView> other_choices = {};
   std::span<const EntityView> entities = {};
   SparseView sparse = {};
   SlotView slot = {};
@@ -120,6 +127,8 @@ struct ChunkView {
   GenerationView generation = {};  // the part since the last chunk; finish_reason only in the last one
   const Usage* usage = nullptr;
   const Timings* timings = nullptr;
+  u32 choice = 0;                   // the item's place in its call
+  const CallUsage* call = nullptr;  // only in the last chunk of all choices, of a call that is a group
 };
 
 // The exact number of bytes that write_response() writes; a message is far below 2 GiB by the limits on its parts.

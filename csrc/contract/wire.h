@@ -159,7 +159,7 @@ class WireWriter {
   }
   // The head of a submessage or other length-delimited field; its `size` bytes follow.
   void head(u32 field, std::size_t size) {
-    *at_++ = u8(length_tag(field));
+    varint(length_tag(field));
     varint(size);
   }
   void bytes(u32 field, const void* data, std::size_t size) {

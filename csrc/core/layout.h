@@ -1,6 +1,6 @@
 // The shared segment, byte by byte: what is where, who writes each field, and what a crash leaves behind.
-// The folder `layout` has the structs. docs/shared-memory.md is their prose; csrc/tests/model holds the checked models of
-// the protocol that runs over them.
+// The folder `layout` has the structs. docs/shared-memory.md is their prose; csrc/tests/model holds the checked models
+// of the protocol that runs over them.
 //
 //   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
 //   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]

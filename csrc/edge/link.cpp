@@ -16,6 +16,7 @@ using upstream::End;
 
 // Of a message that is not sent yet. Over a narrow network the answers to a short one come while the next is under way.
 constexpr u32 kWrittenTokensMax = 4 << 10;
+constexpr size_t kWrittenPartsMax = 64 << 10;  // bytes: a message has one attachment more at most
 constexpr u64 kEchoNs = 250 * transport::kMillisecond;
 constexpr u64 kSilenceNs = 1500 * transport::kMillisecond;  // without a byte, an echo being unanswered
 
@@ -56,7 +57,8 @@ Link::Link(Host& host, u32 index, u32 upstream, const Terms& terms, const h2clie
 }
 
 void Link::put(const StepItem& item) {
-  if (items_.items() == kStepItemsMax || items_.tokens() > kWrittenTokensMax) send(items_);
+  if (items_.items() == kStepItemsMax || items_.tokens() > kWrittenTokensMax || items_.part_bytes() > kWrittenPartsMax)
+    send(items_);
   items_.add(item);
 }
 

@@ -69,7 +69,10 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
       item.trace_state = {names.state, std::min<size_t>(names.state_bytes, sizeof names.state)};
     }
   }
-  if (generates(route.task)) item.generate = &slot.sampling;
+  if (!generates(route.task)) return item;
+  item.generate = &slot.sampling;
+  for (u32 kind = 0; kind < kAttachmentKinds; kind++)
+    item.attached[kind] = segment.attached(claim.door, slot, AttachmentKind(kind));
   return item;
 }
 

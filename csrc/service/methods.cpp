@@ -1,6 +1,7 @@
 #include "service/methods.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/clock.h"
 
@@ -10,6 +11,7 @@ namespace fastqps::service {
 transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, size_t message_bytes, u64 read_ns,
                            Rpc rpc, transport::CallId call, const transport::CallInfo& info) {
   GroupCalls& groups = path.groups;
+  if (groups.failed(g)) return groups.skip_rest(g), transport::Took::kAll;  // one of those that were taken
   const u32 n = groups[g].items;
   const u64 until = n > 1 ? now_ns() + read_ns : 0;
   for (u32 i = groups[g].taken; i < n; i++) {
@@ -19,9 +21,8 @@ transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, 
     const auto read = [&](RequestView& item) { return reader.item(i, item); };
     const Refusal refusal = path.intake.accept(read, from, view);
     if (refusal) path.answers.refuse(from, view, refusal);
-    const u32 left = n - i - 1;
-    if (!left) break;
-    if (refusal && groups.failed(g)) return groups.skip(g, left), transport::Took::kAll;
+    if (i + 1 == n) break;
+    if (refusal && groups.failed(g)) return groups.skip_rest(g), transport::Took::kAll;
     if (path.attachment->slice_over(message_bytes / n) && now_ns() >= until) return transport::Took::kPart;
   }
   return transport::Took::kAll;
@@ -29,7 +30,7 @@ transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, 
 
 void refuse_items(const ItemsPath& path, const Refusal& refusal, u32 g, Rpc rpc, transport::CallId call,
                   const transport::CallInfo& info) {
-  const u32 at = path.groups[g].taken, left = path.groups[g].items - at;
+  const u32 at = std::exchange(path.groups[g].taken, path.groups[g].items), left = path.groups[g].items - at;
   for (u32 i = 0; i < left; i++) path.answers.refuse({call, &info, rpc, g, at + i}, {}, refusal);
 }
 
@@ -45,7 +46,10 @@ transport::Took ItemsMethod::on_message(transport::CallId call, std::span<const 
   GroupCalls& groups = path_.groups;
   const u32 n = reader_.items();
   const u32 g = info.user ? u32(info.user - 1)
-                          : groups.open(call, {GroupKind::kTogether, rpc, &writer, n, reader_.context()}, info);
+                          : groups.open(call,
+                                        {GroupKind::kTogether, rpc, &writer, n, reader_.context(), reader_.streams(),
+                                         reader_.candidates()},
+                                        info);
   // A model that is reloaded, or serves only now, may change what the message is read as, and how many items it has.
   if (groups[g].writer != &writer || groups[g].items != n)
     return refuse(call, path_.refusals.refuse(StatusCode::kUnavailable, kReloadedMeanwhile), info);
@@ -107,8 +111,8 @@ transport::Took StreamMethod::take_request(u32 stream, transport::CallId call, s
   const u32 n = error ? 1 : reader_.items();
   u32 g = groups[stream].reading;  // none: the message is new
   if (g == Groups::kNone) {
-    const GroupStart start{GroupKind::kTogether, rpc_, &writer_, n, reader_.context()};
-    g = groups.open_request(stream, start, !error && reader_.streams(), info);
+    const GroupStart start{GroupKind::kTogether, rpc_, &writer_, n, reader_.context(), !error && reader_.streams()};
+    g = groups.open_request(stream, start, info);
   }
   groups[stream].reading = Groups::kNone;
   if (error) return refuse_items(path_, path_.refusals.refuse(error), g, rpc_, call, info), transport::Took::kAll;

@@ -11,29 +11,6 @@ inline std::string_view as_text(std::span<const u8> message) {
   return {reinterpret_cast<const char*>(message.data()), message.size()};
 }
 
-// Predict and Generate: calls of one message and one item.
-class SingleMethod final : public transport::Method {
- public:
-  SingleMethod(Intake& intake, Answers& answers, Withdrawals& withdrawals, Rpc rpc)
-      : intake_(intake), answers_(answers), withdrawals_(withdrawals), rpc_(rpc) {}
-
-  transport::Took on_message(transport::CallId call, std::span<const u8> message,
-                             const transport::CallInfo& info) override {
-    RequestView view;
-    const Origin from{.call = call, .info = &info, .method = rpc_, .streams = rpc_ == kGenerate};
-    const auto parse = [message](RequestView& read) { return parse_request(as_text(message), &read); };
-    if (const Refusal refusal = intake_.accept(parse, from, view)) answers_.refuse(from, view, refusal);
-    return transport::Took::kAll;
-  }
-  transport::Gone on_gone(transport::CallId, u64 user) override { return withdrawals_.call_gone(user); }
-
- private:
-  Intake& intake_;
-  Answers& answers_;
-  Withdrawals& withdrawals_;
-  const Rpc rpc_;
-};
-
 // The parts of the service that a method with items uses.
 struct ItemsPath {
   const Attachment& attachment;
@@ -79,7 +56,7 @@ class ItemsMethod final : public transport::Method {
   // After a part the loop delivers the same message again.
   transport::Took on_message(transport::CallId call, std::span<const u8> message,
                              const transport::CallInfo& info) override;
-  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.gone(user); }
 
  private:
   transport::Took refuse(transport::CallId call, const Refusal& refusal, const transport::CallInfo& info);
@@ -87,6 +64,33 @@ class ItemsMethod final : public transport::Method {
   const ItemsPath path_;
   RequestReader& reader_;
   const Answering answering_;
+};
+
+// Predict and Generate: calls of one message and one item, or of several candidates for an answer.
+class SingleMethod final : public transport::Method {
+ public:
+  // candidates: takes the requests that have several.
+  SingleMethod(const ItemsPath& path, transport::Method& candidates, Rpc rpc)
+      : path_(path), candidates_(candidates), rpc_(rpc) {}
+
+  transport::Took on_message(transport::CallId call, std::span<const u8> message,
+                             const transport::CallInfo& info) override {
+    if (info.user) return candidates_.on_message(call, message, info);  // which were not all taken at once
+    RequestView view;
+    const Origin from{.call = call, .info = &info, .method = rpc_, .streams = rpc_ == kGenerate};
+    const Intake::Begun begun = path_.intake.begin(from);
+    const FieldError error = parse_request(as_text(message), &view);
+    if (!error && view.generate.candidates() > 1) return candidates_.on_message(call, message, info);
+    if (const Refusal refusal = path_.intake.accept(begun, error, from, view))
+      path_.answers.refuse(from, view, refusal);
+    return transport::Took::kAll;
+  }
+  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.gone(user); }
+
+ private:
+  const ItemsPath path_;
+  transport::Method& candidates_;
+  const Rpc rpc_;
 };
 
 // A stream whose messages have one item each, or, of kRequests, many: PredictStream, and the streams of other
@@ -100,7 +104,7 @@ class StreamMethod final : public transport::Method {
   transport::Took on_message(transport::CallId call, std::span<const u8> message,
                              const transport::CallInfo& info) override;
   void on_half_close(transport::CallId call, const transport::CallInfo& info) override;
-  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.gone(user); }
   bool on_idle(transport::CallId, u64 user) override;
 
   // The following are for the streams of all methods.

@@ -1,10 +1,52 @@
 #include "service/predict_service.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "contract/context_head.h"
 #include "core/clock.h"
 
 namespace fastqps::service {
+namespace {
+
+// The first candidate's answer, with the choices of all. Its tokens are those of all candidates. choices, usage: what
+// it refers to.
+ResponseView joined(const AnsweredCall& call, std::span<const ResponseView> items, std::vector<GenerationView>& choices,
+                    Usage& usage) {
+  ResponseView response = items[0];
+  choose(head_of<BestOf>(call.context), items, choices);
+  response.generation = choices[0];
+  response.other_choices = std::span(choices).subspan(1);
+  if (!response.usage) return response;
+  usage = *response.usage;
+  usage.output_tokens = 0;
+  for (const ResponseView& item : items) usage.output_tokens += item.usage->output_tokens;
+  response.usage = &usage;
+  return response;
+}
+
+}  // namespace
+
+FieldError CandidatesReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+  const std::string_view bytes(reinterpret_cast<const char*>(message.data()), message.size());
+  if (const FieldError error = parse_request(bytes, &request_)) return error;
+  choices_ = BestOf::of(request_.generate);
+  return check_best_of(request_.generate, 1, items_max_, streams_, reason);
+}
+
+std::string_view CandidatesReader::context() const { return bytes_of(choices_); }
+
+size_t CandidatesWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
+  std::vector<GenerationView> choices;
+  Usage usage;
+  return response_size(joined(call, items, choices, usage));
+}
+
+u8* CandidatesWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const {
+  std::vector<GenerationView> choices;
+  Usage usage;
+  return write_response(joined(call, items, choices, usage), out);
+}
 
 void SlotEvents::answer(u32 slot, u64, Verdict verdict) {
   Item& item = tables_.items[slot];
@@ -70,8 +112,12 @@ PredictMethods::PredictMethods(Tables& tables, AnswerPath& answers, Intake& inta
                  tables.options.settings.max_request_items,
                  tables.options.settings.max_stream_inflight},
       batch_reader(tables.options.settings.max_request_items),
-      predict(intake, answers.answers, answers.withdrawals, kPredict),
-      generate(intake, answers.answers, answers.withdrawals, kGenerate),
+      choices_reader(items_path.items_max, false),
+      chunks_reader(items_path.items_max, true),
+      predict_choices(items_path, choices_reader, {choices_writer, kPredict}),
+      generate_choices(items_path, chunks_reader, {choices_writer, kGenerate}),
+      predict(items_path, predict_choices, kPredict),
+      generate(items_path, generate_choices, kGenerate),
       batch(items_path, batch_reader, {batch_writer, kPredictBatch}),
       stream(items_path, stream_reader, stream_writer, kPredictStream, GroupKind::kEach) {}
 
@@ -125,6 +171,7 @@ void PredictService::on_turn(u64 now) {
   tables_.routes.report_held();
   tables_.phase.watch(now);
   if (now - ticked_ns_ >= kTickNs) tick(now);
+  answers_.groups.end_failing([this](u32 group) { answers_.withdrawals.abandon_items(group); });
   answers_.groups.flush_rows();
   gauges_.end_turn();
 }

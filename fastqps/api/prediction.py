@@ -6,7 +6,7 @@ of any other shape goes through the runtime.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import numpy as np
@@ -95,10 +95,12 @@ class Generation:
         token_ids: what the text was made of, the token that ended it included.
         finish_reason: "stop": the model ended the text, or a stop string or stop token was met; "length": the limit.
         logprobs: natural logarithm of each token's probability, if asked for.
-        usage: tokens of the prompt and of the answer, if the server said.
+        usage: tokens of the prompt and of the answer, if the server said; with `n` or `best_of` those of all that were
+            made.
         top_logprobs: in the place of each token the likeliest ones that could be chosen, as ids and logarithms,
             likeliest first, if asked for.
         choice_scores: how likely each of the texts was that the call gave, in their order.
+        other_choices: beside this one, if `n` asked for more; best first with `best_of`.
     """
 
     text: str
@@ -108,6 +110,7 @@ class Generation:
     usage: Usage | None = None
     top_logprobs: TopLogprobs | None = None
     choice_scores: list[ChoiceScore] | None = None
+    other_choices: list["Generation"] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -118,11 +121,12 @@ class Chunk:
         text: made since the last chunk, whole characters; empty where a character is not complete yet.
         token_ids: made since the last chunk.
         logprobs: of these tokens, if asked for.
-        finish_reason: None but in the last chunk.
-        usage: only in the last chunk.
-        timings: microseconds by stage, only in the last chunk, if asked for.
+        finish_reason: None but in the last chunk of each choice.
+        usage: only in these; of this choice.
+        timings: microseconds by stage, only in these, if asked for.
         top_logprobs: in the place of each of these tokens the likeliest ones, if asked for.
         choice_scores: as in `Generation`. With them there is one chunk.
+        choice: which one of `n` it is of, from 0.
     """
 
     text: str
@@ -133,6 +137,7 @@ class Chunk:
     timings: dict[str, int] | None = None
     top_logprobs: TopLogprobs | None = None
     choice_scores: list[ChoiceScore] | None = None
+    choice: int = 0
 
 
 @dataclass(slots=True)
@@ -218,6 +223,7 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _timings(message),
         _top_logprobs(message),
         _choice_scores(message),
+        message.choice,
     )
 
 
@@ -339,7 +345,9 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
     elif message.HasField("classification"):
         prediction.labels = [Label(x.name, x.score, x.index) for x in message.classification.labels]
     elif message.HasField("generation"):
-        prediction.generation = _generation(message)
+        prediction.generation = _generation(message.generation)
+        prediction.generation.usage = _usage(message)
+        prediction.generation.other_choices = [_generation(each) for each in message.generation.other_choices]
     elif message.HasField("entities"):
         prediction.entities = [Entity(x.label, x.score, x.start, x.end) for x in message.entities.entities]
     elif message.HasField("sparse"):
@@ -386,14 +394,13 @@ def _timings(message: pb.PredictResponse | pb.GenerateChunk) -> dict[str, int] |
     return {stage: getattr(timings, field) for stage, field in _STAGES} if message.HasField("timings") else None
 
 
-def _generation(message: pb.PredictResponse) -> Generation:
-    made = message.generation
+def _generation(made: pb.Generation) -> Generation:
     reason = _REASONS.get(made.finish_reason)
     if reason is None:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
     ids, logprobs = list(made.token_ids), list(made.logprobs) or None
-    return Generation(made.text, ids, reason, logprobs, _usage(message), _top_logprobs(made), _choice_scores(made))
+    return Generation(made.text, ids, reason, logprobs, None, _top_logprobs(made), _choice_scores(made))
 
 
 def _choice_scores(made: pb.Generation | pb.GenerateChunk) -> list[ChoiceScore] | None:

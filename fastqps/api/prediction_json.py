@@ -52,6 +52,8 @@ def generation_json(found: Generation) -> dict[str, Any]:
     _show_logprobs(found, shown)
     if found.usage is not None:
         shown |= _usage(found.usage, made=True)
+    if found.other_choices:
+        shown["other_choices"] = [generation_json(each) for each in found.other_choices]
     return shown
 
 
@@ -69,6 +71,8 @@ def _likely(id: int, logprob: float) -> dict[str, Any]:
 def chunk_json(found: Chunk) -> dict[str, Any]:
     """A piece of a text that is being made."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
+    if found.choice:
+        shown["choice"] = found.choice
     _show_logprobs(found, shown)
     if found.finish_reason is not None:
         shown["finish_reason"] = found.finish_reason

@@ -48,7 +48,14 @@ _DTYPES = {
 _GENERATE_OPTIONS = tuple(
     field.name for field in pb.GenerateOptions.DESCRIPTOR.fields if not field.name.startswith("structure")
 )
-_COUNTS = ("max_tokens", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
+_COUNTS = (
+    "max_tokens",
+    "n",
+    "best_of",
+    "dimensions",
+    "top_labels",
+    "max_active_dims",
+)  # 0 is "not given" in their fields
 
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
@@ -112,6 +119,16 @@ class GenerateOptions(TypedDict, total=False):
     ]
     include_stop_text: Annotated[
         bool, "The text keeps the stop string, or the stop token, that ends it. Default: False."
+    ]
+    n: Annotated[
+        int,
+        "Give so many answers, at most 128: `Generation.other_choices`, `Chunk.choice`. The seed of each is by 1 above "
+        "that of the one before. Not of predict_batch() and predict_stream(). Default: 1.",
+    ]
+    best_of: Annotated[
+        int,
+        "Make so many, at least n, and give the n whose tokens have the highest mean log probability, best first. Not "
+        "of generate_stream(). Default: n.",
     ]
     choices: Annotated[
         Sequence[str],
@@ -308,7 +325,7 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
             if name in ("stop", "choices", "stop_token_ids", "suppress_token_ids"):
                 getattr(generate, name).extend(value if name.endswith("ids") else _texts(value))
             elif name == "logit_bias":
-                generate.logit_bias.update(value)
+                generate.logit_bias.update(options["logit_bias"])
             else:
                 setattr(generate, name, value)
         except (TypeError, ValueError) as error:

@@ -41,9 +41,7 @@ def _biases(text: str) -> dict[int, float]:
         pairs = [part.split(":") for part in text.split(",")]
         return {int(id): float(bias) for id, bias in pairs}
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of tokens and values: 5:-100,7:1.5"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of tokens and values: 5:-100,7:1.5") from None
 
 
 # Beside what the client says of an option.
@@ -52,6 +50,7 @@ _MORE = {
     "stop": " Repeat the flag for more.",
     "choices": " Repeat the flag for each.",
     "logprobs": " With --json.",
+    "n": " With --json.",
     "top_logprobs": " With --json.",
 }
 # What argparse does with an option of each type.
@@ -79,5 +78,7 @@ def check_flags(options: argparse.Namespace) -> None:
     for name in ("logprobs", "top_logprobs"):
         if getattr(options, name) and not options.json:
             raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
+    if (options.n or 1) > 1 and not options.json:
+        raise ConfigError("--n has no place in bare text: add --json")
     if options.stream and options.pair:
         raise ConfigError("--stream is for models that generate, which take no pairs")

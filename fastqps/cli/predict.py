@@ -163,6 +163,8 @@ def _at_server(options: argparse.Namespace) -> Ask:
     from fastqps.api.prediction_json import prediction_json
 
     client, asked = _connect(options), _asked(options)
+    if {"n", "best_of"} & asked.keys():  # items of a batch have one answer each
+        return lambda texts: [prediction_json(client.predict(text, **asked)) for text in texts]
     return lambda texts: [prediction_json(prediction) for prediction in client.predict_batch(texts, **asked)]
 
 

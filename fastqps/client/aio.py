@@ -212,7 +212,7 @@ class AsyncClient(ClientBase):
         message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
         while True:
-            chunks = Chunks(message.request_id)
+            chunks = Chunks(message)
             call = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
             try:
                 with mapped_errors():

@@ -63,27 +63,29 @@ def split_batches(items: Iterable[Asked], items_max: int) -> Iterator[Batch]:
 
 
 class Chunks:
-    """The chunks of one generation."""
+    """The chunks of one request: of all its choices."""
 
-    def __init__(self, request_id: int) -> None:
-        self._request_id = request_id
-        self._last: Chunk | None = None
-
-    @property
-    def begun(self) -> bool:
-        return self._last is not None
+    def __init__(self, message: pb.PredictRequest) -> None:
+        self._request_id = message.request_id
+        self._choices = message.generate.n or 1
+        self._complete: set[int] = set()
+        self.begun = False
 
     def read(self, data: bytes) -> Chunk:
         request_id, chunk = read_chunk(data)
         _match(request_id, self._request_id)
-        if self._last and self._last.finish_reason:
+        if chunk.choice >= self._choices:
+            raise errors.Internal(f"the server sent a part of choice {chunk.choice}, of {self._choices}")
+        if chunk.choice in self._complete:
             raise errors.Internal("the server went on after the text was complete")
-        self._last = chunk
+        if chunk.finish_reason:
+            self._complete.add(chunk.choice)
+        self.begun = True
         return chunk
 
     def check_end(self) -> None:
         """Called when the stream has ended."""
-        if self._last is None or self._last.finish_reason is None:
+        if len(self._complete) < self._choices:
             raise errors.Internal("the server ended the stream before the text was complete")
 
 

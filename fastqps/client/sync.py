@@ -252,7 +252,7 @@ class Client(ClientBase):
         message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
         while True:
-            chunks = Chunks(message.request_id)
+            chunks = Chunks(message)
             call: Any = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
             try:
                 with mapped_errors():

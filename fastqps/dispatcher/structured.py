@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastqps._core import DecodeStepper
 from fastqps.api.structures import KINDS
@@ -13,9 +13,23 @@ from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers
 from fastqps.runners.lane import Lane
+from fastqps.structure.kept import Kept
 from fastqps.structure.masks import Masks
 from fastqps.structure.structure import Structure
+from fastqps.structure.trial.trial import Trial
 from fastqps.structure.vocabulary import Compiled, Vocabulary
+
+Asked = tuple[int, bytes]
+"""The number of a kind, and the text."""
+
+
+class _Made(NamedTuple):
+    compiled: Compiled
+    size: int  # bytes
+
+
+def _size(compiling: Future[_Made]) -> int:
+    return compiling.result().size if compiling.done() and not compiling.exception() else 0
 
 
 class Structured:
@@ -28,18 +42,20 @@ class Structured:
     def __init__(self, stepper: DecodeStepper, card: ModelCard, lanes: Sequence[Lane[Any]], bell: int) -> None:
         self._stepper, self._card, self._bell = stepper, card, bell
         self._takes_masks = lanes[0].takes_masks
-        self._thread: ThreadPoolExecutor | None = None  # made for the first request
+        self._thread: ThreadPoolExecutor | None = None  # made for the first request, as what it uses
+        self._trial: Trial | None = None
         self._vocabulary: Vocabulary | None = None
-        self._compiling: dict[int, Future[Compiled]] = {}
+        self._kept = Kept[Future[_Made]](_size)  # the refused ones, too
+        self._compiling: dict[int, tuple[Asked, Future[_Made]]] = {}
         self._compiled: dict[int, Compiled] = {}  # of requests that have not joined a step
         self._masks: list[Masks | None] = [None] * len(lanes)
 
     def look(self) -> None:
         """Begins to compile what was claimed, and lets those join whose structure is compiled."""
         for ticket, kind, text in self._stepper.take_structured():
-            self._compiling[ticket] = self._begin(kind, text)
-        for ticket in [ticket for ticket, compiling in self._compiling.items() if compiling.done()]:
-            self._end(ticket, self._compiling.pop(ticket))
+            self._compiling[ticket] = (kind, text), self._begin((kind, text))
+        for ticket in [ticket for ticket, (_, compiling) in self._compiling.items() if compiling.done()]:
+            self._end(ticket, *self._compiling.pop(ticket))
 
     def launch(self, lane: int, step: int, buffers: DecodeBuffers, behind: bool) -> None:
         """A step is launched next, behind one of its lane that is in flight or not."""
@@ -57,26 +73,37 @@ class Structured:
         if masks := self._masks[lane]:
             masks.retire(buffers)
 
-    def _begin(self, kind: int, text: bytes) -> Future[Compiled]:
+    def _begin(self, asked: Asked) -> Future[_Made]:
         if not self._thread:
             self._thread = ThreadPoolExecutor(1, "structures")
-        compiling = self._thread.submit(self._compile, kind, text)
-        compiling.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
+        if (compiling := self._kept.get(asked)) is None:
+            compiling = self._thread.submit(self._compile, asked)
+            self._kept.put(asked, compiling)
+        if not compiling.done():
+            compiling.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
         return compiling
 
-    def _compile(self, kind: int, text: bytes) -> Compiled:
+    def _compile(self, asked: Asked) -> _Made:
+        kind, text = asked
         if not 1 <= kind <= len(KINDS):
             raise ValueError(f"structure {kind} is unknown")
+        structure = Structure(KINDS[kind - 1], text.decode())
+        if self._takes_masks and not self._trial:
+            self._trial = Trial(self._card)  # reads the vocabulary beside this process
         self._vocabulary = self._vocabulary or Vocabulary(self._card, self._takes_masks)
-        return self._vocabulary.compile(Structure(KINDS[kind - 1], text.decode()))
+        size = self._trial.run(structure) if self._trial else 0
+        return _Made(self._vocabulary.compile(structure), size)
 
-    def _end(self, ticket: int, compiling: Future[Compiled]) -> None:
-        if not self._stepper.awaited(ticket):
-            return
+    def _end(self, ticket: int, asked: Asked, compiling: Future[_Made]) -> None:
         refusal = ""
         try:
-            self._compiled[ticket] = compiling.result()
-        except (ValueError, ModelError) as error:
+            made = compiling.result()
+            if self._stepper.awaited(ticket):
+                self._compiled[ticket] = made.compiled
+        except ModelError as error:  # a process could not run
+            self._kept.drop(asked)
+            refusal = f"generate.structure: {error}"
+        except ValueError as error:
             refusal = f"generate.structure: {error}"
         self._compiled = {each: done for each, done in self._compiled.items() if self._stepper.awaited(each)}
         self._stepper.compiled(ticket, refusal)

@@ -15,7 +15,7 @@ from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
 from fastqps.engine.choices import Choices
-from fastqps.engine.sampling import check_options
+from fastqps.engine.sampling import BestOf, check_options
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import check_text, load_tokenizer
@@ -23,6 +23,7 @@ from fastqps.models.chat.conversation import ROLES, Message, Mode
 from fastqps.models.chat.tokens import ChatTokens
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
+from fastqps.structure.kept import Kept
 from fastqps.structure.masks import Masks
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Compiled, Vocabulary
@@ -114,6 +115,16 @@ class _Answer:
         return stopped
 
 
+def _candidate(options: GenerateOptions, place: int) -> GenerateOptions:
+    """The options of a prompt's candidate: each has a seed of its own."""
+    seed = options.get("seed")
+    return options if seed is None else {**options, "seed": (seed + place) % (1 << 64)}
+
+
+def _mean_logprob(made: Generation) -> float:
+    return math.fsum(made.logprobs) / len(made.logprobs) if made.logprobs else -math.inf
+
+
 class Generator:
     """Requests join at any step and leave at their own last token. Not thread-safe.
 
@@ -156,6 +167,7 @@ class Generator:
         self._in_flight: deque[int] = deque()
         self._waiting: dict[int, _Request] = {}
         self._vocabulary: Vocabulary | None = None  # made, as the masks, for the first request with a structure
+        self._compiled = Kept[Compiled]()
         self._masks: Masks | None = None
         self._running: set[int] = set()
         self._requests = 0
@@ -215,14 +227,20 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        stops = self._stops(options)
+        stops, best_of = self._stops(options), BestOf.of(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
         if options.get("choices"):
-            return self._choose(encoded, options)
-        begun = [_Answer(self._detokenizer, stops, bool(options.get("include_stop_text"))) for _ in encoded]
-        answers = {self.add(prompt.ids, **asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
+            chosen = [self._choose(encoded, _candidate(options, place)) for place in range(best_of.candidates)]
+            return self._joined(encoded, [list(each) for each in zip(*chosen, strict=True)], best_of, options)
+        keeps = bool(options.get("include_stop_text"))
+        begun = [[_Answer(self._detokenizer, stops, keeps) for _ in range(best_of.candidates)] for _ in encoded]
+        answers = {
+            self.add(prompt.ids, **_candidate(asked, place)): answer
+            for prompt, candidates in zip(encoded, begun, strict=True)
+            for place, answer in enumerate(candidates)
+        }
         left = set(answers)
         try:
             while left:
@@ -235,11 +253,8 @@ class Generator:
         finally:
             for request in answers:
                 self.drop(request)
-        for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if _wants_logprobs(options) else None
-            answer.made.top_logprobs = answer.made.top_logprobs if options.get("top_logprobs") else None
-            answer.made.usage = prompt.usage(answer.made)
-        return [answer.made for answer in begun]
+        made = [[answer.made for answer in candidates] for candidates in begun]
+        return self._joined(encoded, made, best_of, options)
 
     def generate_stream(
         self, prompt: Prompt, *, truncate: bool = False, **options: Unpack[GenerateOptions]
@@ -248,31 +263,68 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
+        stops, best_of = self._stops(options), BestOf.of(options)
+        if best_of.candidates > best_of.n:
+            raise ValueError(f"best_of {best_of.candidates} is out of range: n, {best_of.n}, of a stream")
         if options.get("choices"):
             (made,) = self.generate([prompt], truncate=truncate, **options)
-            yield Chunk(
-                made.text,
-                made.token_ids,
-                made.logprobs,
-                made.finish_reason,
-                made.usage,
-                choice_scores=made.choice_scores,
-            )
+            for place, each in enumerate([made, *made.other_choices]):
+                yield Chunk(
+                    each.text,
+                    each.token_ids,
+                    each.logprobs,
+                    each.finish_reason,
+                    each.usage,
+                    choice_scores=each.choice_scores,
+                    choice=place,
+                )
             return
-        stops = self._stops(options)
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
-        answer = _Answer(self._detokenizer, stops, bool(options.get("include_stop_text")))
         encoded = self._encode("the prompt", prompt, truncate, options)
-        request, last = self.add(encoded.ids, **asked), False
+        places = {self.add(encoded.ids, **_candidate(asked, place)): place for place in range(best_of.n)}
+        keeps = bool(options.get("include_stop_text"))
+        answers = {request: _Answer(self._detokenizer, stops, keeps) for request in places}
+        left = set(answers)
         try:
-            while not last:
-                for token in self._tokens_of({request}):
-                    if not last:
-                        last = answer.add(token) or bool(token.finish)
-                        yield answer.news(encoded, last, options)
+            while left:
+                for token in self._tokens_of(left):
+                    if token.request not in left:
+                        continue
+                    answer = answers[token.request]
+                    last = answer.add(token) or bool(token.finish)
+                    if last:
+                        self.drop(token.request)
+                        left.remove(token.request)
+                    chunk = answer.news(encoded, last, options)
+                    chunk.choice = places[token.request]
+                    yield chunk
         finally:
-            self.drop(request)
+            for request in answers:
+                self.drop(request)
+
+    def _joined(
+        self,
+        prompts: Sequence[_Prompt],
+        made: Sequence[Sequence[Generation]],
+        best_of: BestOf,
+        options: GenerateOptions,
+    ) -> list[Generation]:
+        """The answers to each prompt as one: of equally likely candidates the first."""
+        answers = []
+        for prompt, candidates in zip(prompts, made, strict=True):
+            usage = prompt.usage(candidates[0])
+            usage.output_tokens = sum(len(each.token_ids) for each in candidates)
+            if best_of.candidates > best_of.n:
+                candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: best_of.n]
+            for each in candidates:
+                each.usage = None
+                each.logprobs = each.logprobs if _wants_logprobs(options) else None
+                each.top_logprobs = each.top_logprobs if options.get("top_logprobs") else None
+            first, *others = candidates
+            first.usage, first.other_choices = usage, others
+            answers.append(first)
+        return answers
 
     def _choose(self, prompts: Sequence[_Prompt], options: GenerateOptions) -> list[Generation]:
         """For each prompt one of the options' texts."""
@@ -293,12 +345,10 @@ class Generator:
             for request in found:
                 self.drop(request)
         answers = []
-        for prompt, each, tokens in zip(prompts, asked, found.values(), strict=True):
+        for each, tokens in zip(asked, found.values(), strict=True):
             firsts, all_of_them = [token.logprob for token in tokens], [token.likeliest for token in tokens]
             logprobs = [[logprob for _, logprob in row] for row in all_of_them]
             made = choices.answer(firsts, logprobs, each.get("temperature", 0.0), each["seed"])
-            made.logprobs = made.logprobs if _wants_logprobs(options) else None
-            made.usage = prompt.usage(made)
             answers.append(made)
         return answers
 
@@ -360,7 +410,10 @@ class Generator:
     def _compile(self, structure: Structure) -> Compiled:
         self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.takes_masks)
         self._masks = self._masks or Masks()
-        return self._vocabulary.compile(structure)
+        if (compiled := self._compiled.get(structure)) is None:
+            compiled = self._vocabulary.compile(structure)
+            self._compiled.put(structure, compiled)
+        return compiled
 
     def _check(self, which: str, ids: Sequence[int]) -> None:
         limit, vocab = self.card.max_input_tokens, self.card.vocab_size

@@ -4,16 +4,43 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastqps._core import OPTIONS, OptionRow
 from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
 from fastqps.models.files.generation_keys import LogitOptions, float32
 
-_OF_TEXTS = ("stop", "choices", "add_special_tokens", "include_stop_text", "structure", "structure_text")
+_NOT_SAMPLED = (
+    "stop",
+    "choices",
+    "add_special_tokens",
+    "include_stop_text",
+    "structure",
+    "structure_text",
+    "n",
+    "best_of",
+)
 _BIAS_MAX = 100.0
-_ROWS = {row.name: row for row in OPTIONS if row.path.startswith("generate.") and row.name not in _OF_TEXTS}
+_ALL = {row.name: row for row in OPTIONS if row.path.startswith("generate.")}
+_ROWS = {name: row for name, row in _ALL.items() if name not in _NOT_SAMPLED}
+
+
+class BestOf(NamedTuple):
+    """How many answers a prompt gets, and of how many candidates they are the best."""
+
+    n: int
+    candidates: int
+
+    @classmethod
+    def of(cls, options: GenerateOptions) -> BestOf:
+        """``ValueError`` names the option that is out of range."""
+        n = options.get("n") or 1
+        candidates = options.get("best_of") or n
+        for name, value in (("n", n), ("best_of", candidates)):
+            _check(name, value, 1 <= value <= _ALL[name].high, f"1 to {_ALL[name].high:.0f}")
+        _check("best_of", candidates, candidates >= n, f"at least n, {n}")
+        return cls(n, candidates)
 
 
 def check_options(options: GenerateOptions, card: ModelCard) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""A model's vocabulary as the automata read it, and the structures that are compiled for it."""
+"""A model's vocabulary as the automata read it."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,16 +18,16 @@ if TYPE_CHECKING:
 Compiled: TypeAlias = "LLMatcher"
 """A structure at the beginning of a text. Callers copy it (``deep_copy``), and all copies share what they learn."""
 
-COMPILED_MAX = 32  # structures that are kept
 # The work and the memory of one structure: its compilation, and the states that its texts visit, 1 to 2 KB each.
 _INITIAL_FUEL = 1_000_000
 _STEP_FUEL = 200_000
 _STATES_MAX = 20_000
+_TRIED_TOKENS = 8  # of a text: what exceeds the limits there is refused at once
 _REASON_MAX = 300  # characters of a refusal
 
 
 class Vocabulary:
-    """Compiles structures for the tokens of a model, and keeps the newest. Not thread-safe.
+    """Compiles structures for the tokens of a model. Not thread-safe.
 
     ``masked``: the device takes masks. ``ModelError`` where it does not, or where the model's tokenizer or end-of-text
     tokens do not allow it.
@@ -47,29 +46,27 @@ class Vocabulary:
         source = content_of(tokenizer_source(card.tokenizer, card.tokenizer_parts))
         with _errors_of(card), _panics():
             self._tokens = LLTokenizer(source, n_vocab=card.vocab_size, eos_token=list(card.eos_ids))
-        self._compiled: OrderedDict[Structure, LLMatcher] = OrderedDict()
+        self._ends = sum(1 << end for end in card.eos_ids)
 
     def compile(self, structure: Structure) -> Compiled:
         """``ValueError`` says what is wrong with the structure, or that it is too large."""
-        if (known := self._compiled.get(structure)) is not None:
-            self._compiled.move_to_end(structure)
-            return known
-        matcher = self._compile(structure)
-        self._compiled[structure] = matcher
-        if len(self._compiled) > COMPILED_MAX:
-            self._compiled.popitem(last=False)
-        return matcher
-
-    def _compile(self, structure: Structure) -> LLMatcher:
         from llguidance import LLMatcher
 
         with _panics():
             matcher = LLMatcher(self._tokens, structure.grammar(), log_level=0, limits=_limits())
-            if not matcher.is_error():
-                matcher.compute_bitmask()  # a grammar without a first token shows here
-        if matcher.is_error():
-            raise ValueError(_reason(matcher.get_error()))
-        return matcher.deep_copy()
+            tried = matcher.deep_copy()
+            self._walk(tried)
+        if tried.is_error():
+            raise ValueError(_reason(tried.get_error()))
+        return matcher
+
+    def _walk(self, matcher: LLMatcher) -> None:
+        """The first tokens of a text. A grammar without a first token shows here, and one that needs too much work."""
+        for _ in range(_TRIED_TOKENS):
+            allowed = int.from_bytes(matcher.compute_bitmask(), "little") & ~self._ends
+            if not allowed or matcher.is_error():
+                return
+            matcher.consume_token((allowed & -allowed).bit_length() - 1)
 
 
 @contextmanager

@@ -37,7 +37,15 @@ def generation(item: pb.PredictRequest) -> pb.PredictResponse:
         made.logprobs.extend([-0.5, -1.0, -2.0])
     if asked.top_logprobs:
         made.top_logprobs.CopyFrom(top(made.token_ids))
+    for choice in range(1, asked.n):
+        made.other_choices.add(text=f"choice {choice}", token_ids=[choice], finish_reason=made.finish_reason)
     return out
+
+
+def item_choices(n: int) -> Iterator[pb.GenerateChunk]:
+    """One chunk of each, the last choice first."""
+    for choice in reversed(range(n)):
+        yield pb.GenerateChunk(text=str(choice), choice=choice, finish_reason=pb.FINISH_REASON_STOP, usage=USAGE)
 
 
 def top(ids: Sequence[int]) -> pb.TopLogprobs:
@@ -76,6 +84,8 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
                 context.abort(grpc.StatusCode.INTERNAL, "its dispatcher died")
             case "stop short":
                 return
+            case "choices":
+                yield from item_choices(item.generate.n)
             case _:
                 last = pb.GenerateChunk(text="ße", finish_reason=pb.FINISH_REASON_LENGTH, usage=USAGE)
                 if item.output.timings:
@@ -115,7 +125,7 @@ def test_every_option_arrives(client: Any, servicer: Servicer) -> None:
         "max_tokens": 9, "temperature": 0.5, "top_k": 40, "top_p": 0.75, "seed": 2**64 - 1, "stop": ["\n", "END"],
         "ignore_eos": True, "logprobs": True, "stop_token_ids": [3, 4],
         "repetition_penalty": 1.5, "no_repeat_ngram_size": 0, "min_tokens": 5, "suppress_token_ids": [6, 7],
-        "presence_penalty": -0.5, "frequency_penalty": 0.25, "min_p": 0.125,
+        "presence_penalty": -0.5, "frequency_penalty": 0.25, "min_p": 0.125, "best_of": 1,
     }  # fmt: skip
     client.generate("a", **options)
     list(client.generate_stream([5, 6], **options, priority="high", timings=True))
@@ -139,6 +149,8 @@ def test_without_options_the_server_decides(client: Any, servicer: Servicer) -> 
     [
         ({"max_tokens": -1}, ValueError, "max_tokens: Value out of range: -1"),
         ({"max_tokens": 0}, ValueError, "max_tokens: 0, must be at least 1"),
+        ({"n": 0}, ValueError, "n: 0, must be at least 1"),
+        ({"best_of": 0}, ValueError, "best_of: 0, must be at least 1"),
         ({"dimensions": 0}, ValueError, "dimensions: 0, must be at least 1"),
         ({"top_labels": 0}, ValueError, "top_labels: 0, must be at least 1"),
         ({"max_active_dims": 0}, ValueError, "max_active_dims: 0, must be at least 1"),
@@ -164,6 +176,17 @@ def test_a_stream_gives_chunks(client: Any) -> None:
     assert second == Chunk("", [9], [-2.0])
     assert (last.text, last.token_ids, last.logprobs, last.finish_reason) == ("ße", [], None, "length")
     assert last.usage == Usage(5, 3, False) and last.timings["device"] == 200
+
+
+def test_choices(client: Any, servicer: Servicer) -> None:
+    found = client.generate("a", n=3)
+    assert [each.text for each in found.other_choices] == ["choice 1", "choice 2"]
+    assert found.usage == Usage(5, 3, False) and not any(each.usage for each in found.other_choices)
+    chunks = list(client.generate_stream("choices", n=2))
+    assert [(chunk.choice, chunk.finish_reason) for chunk in chunks] == [(0, None), (0, None), (1, "stop"), (0, "stop")]
+    assert [asked.generate.n for asked in servicer.asked] == [3, 2]
+    with pytest.raises(errors.Internal, match="the server ended the stream before the text was complete"):
+        list(client.generate_stream("a", n=2))
 
 
 def test_a_stream_that_is_left_early_is_cancelled(client: Any, servicer: Servicer) -> None:
@@ -222,6 +245,11 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
             ["long", "--json", "--logprobs"],
             '{"text": "long|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "length", '
             '"logprobs": [-0.5, -1.0, -2.0], "input_tokens": 5, "output_tokens": 3}\n',
+        ),
+        (
+            ["a", "--n=2", "--json"],
+            '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "input_tokens": 5, '
+            '"output_tokens": 3, "other_choices": [{"text": "choice 1", "token_ids": [1], "finish_reason": "stop"}]}\n',
         ),
         (
             ["a", "--json", "--top-logprobs=2"],

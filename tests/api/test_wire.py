@@ -383,6 +383,7 @@ def random_response(rng: random.Random) -> dict[str, Any]:
             out["classification"] = labels
         case 2:
             out["generation"] = random_generation(rng)
+            out["other_choices"] = [random_generation(rng) for _ in range(rng.choice([0, 0, 1, 3]))]
         case 3:
             size = rng.choice([0, 1, 9])
             out["entities"] = [
@@ -428,6 +429,8 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
         message.classification.CopyFrom(pb.Classification(labels=labels))
     if "generation" in parts:
         message.generation.CopyFrom(pb.Generation(**generation_fields(parts["generation"])))
+        for each in parts.get("other_choices", ()):
+            message.generation.other_choices.add(**generation_fields(each))
     if "multi" in parts:
         values, raw, dtype, dimensions = parts["multi"]
         message.multi.CopyFrom(pb.MultiVector(values=values, raw=raw, dtype=dtype, dimensions=dimensions))
@@ -459,5 +462,7 @@ def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
         for other in ("status", "sparse"):
             parts.pop(other, None)
         parts["generation"] = random_generation(rng)
-        theirs = pb.GenerateChunk(request_id=parts["request_id"], **generation_fields(parts["generation"]))
+        parts["choice"] = rng.choice([0, 1, 127])
+        fields = {**generation_fields(parts["generation"]), "choice": parts["choice"]}
+        theirs = pb.GenerateChunk(request_id=parts["request_id"], **fields)
         assert wire.encode_chunk(parts) == fill_common(theirs, parts).SerializeToString(), parts

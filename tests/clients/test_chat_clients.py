@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from questions import COUNT_MAX, PROMPT, run_script
 from serving import Server
@@ -88,3 +89,22 @@ def test_tools_are_refused_with_what_to_do(structured: Any) -> None:
     """By default instructor and pydantic-ai ask for tools: docs/works-with.md names the other setting."""
     refused = [structured["openai_structures"]["refused"], *structured["structured_frameworks"]["refused"]]
     assert len(refused) == 3 and all(NO_TOOLS in each for each in refused), refused
+
+
+def test_log_probabilities(chat_server: Server) -> None:
+    found = run_script("openai_logprobs", chat_server)
+    options: Any = {"max_tokens": COUNT_MAX, "top_logprobs": 3}
+    with fastqps.Client(chat_server.address) as client:
+        text, chat = client.generate(PROMPT, **options), client.chat([{"role": "user", "content": PROMPT}], **options)
+    assert len(found["texts"]) == 4 and len(found["chats"]) == 2
+    for wanted, answers in ((text, found["texts"]), (chat, found["chats"])):
+        for answer in answers:
+            assert answer["text"] == wanted.text
+            np.testing.assert_allclose(answer["logprobs"], wanted.logprobs, atol=1e-5)
+            for likely, expected in zip(answer["top"], wanted.top_logprobs or [], strict=True):
+                np.testing.assert_allclose(likely[:3], [p for _, p in expected], atol=1e-5)
+    for answer in found["texts"]:
+        assert len(answer["offsets"]) == len(answer["tokens"]) == len(text.token_ids)
+        assert answer["offsets"] == sorted(answer["offsets"]) and answer["offsets"][-1] <= len(text.text)
+    for answer in found["chats"]:
+        assert bytes(answer["bytes"]).decode(errors="replace").startswith(chat.text)

@@ -61,13 +61,15 @@ def structure(options: dict[str, Any]) -> Structure:
     return Structure(kind, text)
 
 
-def greedy(model: tr.LlamaForCausalLM, vocabulary: Vocabulary, options: dict[str, Any]) -> list[int]:
+@torch.no_grad()
+def greedy(
+    model: tr.LlamaForCausalLM, vocabulary: Vocabulary, options: dict[str, Any], most: int = MAX_OUTPUT
+) -> list[int]:
     """The likeliest tokens that the library allows, one forward pass for each."""
     matcher = vocabulary.compile(structure(options)).deep_copy() if options else None
-    ids = list(PROMPT)
-    for _ in range(MAX_OUTPUT):
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[0, -1].clone()
+    ids, cache, new = list(PROMPT), tr.DynamicCache(config=model.config), PROMPT
+    for _ in range(most):
+        logits = model(torch.tensor([new]), past_key_values=cache).logits[0, -1]
         if matcher:
             bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
             logits[torch.from_numpy(bits[: len(logits)] == 0)] = -torch.inf
@@ -75,13 +77,18 @@ def greedy(model: tr.LlamaForCausalLM, vocabulary: Vocabulary, options: dict[str
         if ids[-1] == EOS:
             break
         assert not matcher or matcher.consume_token(ids[-1])
+        new = ids[-1:]
     return ids[len(PROMPT) :]
 
 
+@pytest.fixture(scope="module")
+def model(checkpoint: Path) -> tr.LlamaForCausalLM:
+    return tr.LlamaForCausalLM.from_pretrained(checkpoint).float().eval()
+
+
 def test_tokens_are_those_of_transformers_under_the_librarys_masks(
-    checkpoint: Path, engine: Engine, vocabulary: Vocabulary
+    model: tr.LlamaForCausalLM, engine: Engine, vocabulary: Vocabulary
 ) -> None:
-    model = tr.LlamaForCausalLM.from_pretrained(checkpoint).float().eval()
     wanted = {name: greedy(model, vocabulary, options) for name, options in STRUCTURES.items()}
     assert len({tuple(ids) for ids in wanted.values()}) == len(STRUCTURES) - 1  # one schema is there twice
     generator = engine._generator
@@ -208,3 +215,19 @@ def test_texts_of_random_schemas_are_valid(engine: Engine, seed: int) -> None:
                 whole += 1
             made[token.request].append(token.id)
     assert whole > len(schemas) / 2  # the others wrote spaces up to their limit
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 40))])
+def test_tokens_of_random_schemas_are_those_of_the_masks(
+    model: tr.LlamaForCausalLM, engine: Engine, vocabulary: Vocabulary, seed: int
+) -> None:
+    chance = random.Random(seed)
+    schemas = [random_schema(chance) for _ in range(25)]
+    generator, most = engine._generator, 32
+    assert generator
+    made: dict[int, list[int]] = {generator.add(PROMPT, json_schema=each, max_tokens=most): [] for each in schemas}
+    while generator.busy:
+        for token in generator.step():
+            made[token.request].append(token.id)
+    for schema, tokens in zip(schemas, made.values(), strict=True):
+        assert tokens == greedy(model, vocabulary, {"json_schema": schema}, most), schema

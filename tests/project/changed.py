@@ -73,7 +73,11 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fastqps/dispatcher/": (("tests/devices", f"{_E2E}/devices"), ()),
     "fastqps/engine/": (("tests/generation",), ()),
     "fastqps/structure/": (
-        ("tests/generation/test_structure.py", f"{_E2E}/generation/test_structured_requests.py"),
+        (
+            "tests/generation/test_structure.py",
+            "tests/generation/test_structure_trial.py",
+            f"{_E2E}/generation/test_structured_requests.py",
+        ),
         (),
     ),
     "fastqps/frontdoor/": ((_REQUESTS, _PROTOCOLS), ()),

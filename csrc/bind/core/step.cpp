@@ -133,7 +133,7 @@ void register_step(py::module_& m) {
       .def(
           "take_structured",
           [](DecodeHandle& self) {
-            std::vector<std::tuple<u32, u32, py::bytes>> out;
+            std::vector<std::tuple<u64, u32, py::bytes>> out;
             for (const auto& [ticket, structure] : self.own.take_structured())
               out.emplace_back(ticket, u8(structure[0]), py::bytes(structure.substr(1)));
             return out;
@@ -142,10 +142,10 @@ void register_step(py::module_& m) {
           "call; each waits for `compiled`.")
       .def(
           "compiled",
-          [](DecodeHandle& self, u32 ticket, std::string_view refusal) { self.own.compiled(ticket, refusal); },
+          [](DecodeHandle& self, u64 ticket, std::string_view refusal) { self.own.compiled(ticket, refusal); },
           "ticket"_a, "refusal"_a, "The request joins a step, or is answered with the refusal if that is not empty.")
       .def(
-          "awaited", [](DecodeHandle& self, u32 ticket) { return self.own.awaited(ticket); }, "ticket"_a,
+          "awaited", [](DecodeHandle& self, u64 ticket) { return self.own.awaited(ticket); }, "ticket"_a,
           "Whether the request waits for its structure, or for a step.")
       .def(
           "masked", [](DecodeHandle& self, u32 s) { return self.own.masked(s); }, "step"_a,

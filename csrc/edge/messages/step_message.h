@@ -16,10 +16,11 @@
 namespace fastqps::edge {
 
 inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
-inline constexpr u32 kStepProtocol = 5;      // grows with every change of the messages
-inline constexpr u32 kStepItemsMax = 1024;   // items of one message
-inline constexpr u32 kStepNamesMax = 2048;   // names of one message
-inline constexpr size_t kChecksumBytes = 9;  // of the last field: its tag and the sum
+inline constexpr u32 kStepProtocol = 6;                                 // grows with every change of the messages
+inline constexpr u32 kStepItemsMax = 1024;                              // items of one message
+inline constexpr u32 kStepNamesMax = 2048;                              // names of one message
+inline constexpr u32 kStepPartsMax = kStepItemsMax * kAttachmentKinds;  // attachments of one message
+inline constexpr size_t kChecksumBytes = 9;                             // of the last field: its tag and the sum
 
 // A sum of 64 bits. A change of one aligned word of 8 bytes always changes it, others in all but one of 2^64 cases.
 u64 step_checksum(const u8* data, size_t bytes);
@@ -55,6 +56,8 @@ struct StepItem {
   const Sampling* generate = nullptr;        // of a generator; else nullptr
   const SpanContext* span = nullptr;         // nullptr: it is not traced
   std::string_view trace_state = {};         // only with a span
+  // By AttachmentKind, as they lie beside a slot (docs/shared-memory.md); empty: none.
+  std::array<std::string_view, kAttachmentKinds> attached = {};
 };
 
 // The fields of a message. A column has an entry for each item, or none if all entries are the default. Text:
@@ -66,6 +69,8 @@ struct StepColumns {
   std::vector<u64> options;
   std::vector<u64> spans;  // of each traced item: its place among the message's, and its SpanContext
   std::vector<Text> names, trace_states;
+  std::vector<Text> parts;    // attachments, equal ones once
+  std::vector<u32> attached;  // of each that an item has: its place among the message's, the kind, the part's place
   std::vector<Sampling> generates;
   u64 echo = 0;
 
@@ -73,6 +78,7 @@ struct StepColumns {
     hello = {};
     for (auto* column : {&items, &lengths, &ids, &first_lengths, &timeouts, &callers, &cancels}) column->clear();
     options.clear(), spans.clear(), names.clear(), trace_states.clear(), generates.clear();
+    parts.clear(), attached.clear();
     echo = 0;
   }
 };
@@ -80,7 +86,7 @@ struct StepColumns {
 // Collects items and writes them as one message.
 class StepRequestWriter {
  public:
-  void clear() { columns_.clear(); }
+  void clear() { columns_.clear(), part_bytes_ = 0; }
   void hello(const StepHello& hello);
   void add(const StepItem& item);
   void cancel(u32 number) { columns_.cancels.push_back(number); }
@@ -89,6 +95,7 @@ class StepRequestWriter {
   u32 items() const { return u32(columns_.items.size()); }
   u32 tokens() const { return u32(columns_.ids.size()); }
   u32 cancels() const { return u32(columns_.cancels.size()); }
+  size_t part_bytes() const { return part_bytes_; }
   bool empty() const { return !items() && !cancels() && !columns_.echo && columns_.hello.empty(); }
   // The exact number of bytes that write() writes.
   size_t size() const;
@@ -97,8 +104,10 @@ class StepRequestWriter {
 
  private:
   u32 name(std::string_view text);
+  u32 part(std::string_view bytes);
 
   StepColumns<std::string> columns_;
+  size_t part_bytes_ = 0;  // of all parts
 };
 
 // Reads one message. What it returns is valid until the next read(), as long as the message's bytes are.
@@ -118,7 +127,9 @@ class StepRequestReader {
 
  private:
   const char* check_columns();
+  const char* check_attached() const;
   void read_span(u32 i, StepItem& item) const;
+  void read_attached(u32 i, StepItem& item) const;
 
   StepColumns<std::string_view> columns_;
   StepHello hello_;

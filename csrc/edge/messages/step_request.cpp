@@ -80,12 +80,15 @@ using RequestFields =
            Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Names, &Columns::names>,
            Field<9, Column, &Columns::callers>, Field<10, Bounded<SamplingPart, kStepItemsMax>, &Columns::generates>,
            Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>, Field<13, Column, &Columns::spans>,
-           Field<14, Names, &Columns::trace_states>>;
+           Field<14, Names, &Columns::trace_states>,
+           Field<16, LongTag<Bounded<GivenText, kStepPartsMax>>, &Columns::parts>,
+           Field<17, LongTag<Column>, &Columns::attached>>;
 using WrittenFields = RequestFields<StepColumns<std::string>>;
 using ReadFields = RequestFields<StepColumns<std::string_view>>;
 
 constexpr size_t kSpanWords = 1 + sizeof(SpanContext) / sizeof(u64);
 static_assert(sizeof(SpanContext) == 24);
+constexpr size_t kAttachedWords = 3;
 
 // Adds an entry to a column that is left out while all entries are zero. before: how many items came before it.
 template <class T>
@@ -116,6 +119,9 @@ void StepRequestWriter::add(const StepItem& item) {
   append(columns_.options, before, item.options.pack());
   append(columns_.callers, before, name(item.tenant) | name(item.group) << 16);
   if (item.generate) columns_.generates.push_back(*item.generate);
+  for (u32 kind = 0; kind < kAttachmentKinds; kind++)
+    if (!item.attached[kind].empty())
+      columns_.attached.insert(columns_.attached.end(), {u32(before), kind, part(item.attached[kind])});
   if (!item.span) return;
   const size_t at = columns_.spans.size();
   columns_.spans.resize(at + kSpanWords);
@@ -136,6 +142,15 @@ u32 StepRequestWriter::name(std::string_view text) {
   if (columns_.names.size() == kStepNamesMax) return 0;
   columns_.names.emplace_back(text);
   return u32(columns_.names.size());
+}
+
+// The place of a part. Many requests may have the same, and it may be large.
+u32 StepRequestWriter::part(std::string_view bytes) {
+  auto& parts = columns_.parts;
+  const auto found = std::find(parts.begin(), parts.end(), bytes);
+  const u32 place = u32(found - parts.begin());
+  if (found == parts.end()) part_bytes_ += bytes.size(), parts.emplace_back(bytes);
+  return place;
 }
 
 size_t StepRequestWriter::size() const { return WrittenFields::size(columns_) + kChecksumBytes; }
@@ -183,7 +198,21 @@ const char* StepRequestReader::check_columns() {
     if (!c.callers.empty() && ((c.callers[i] & 0xffff) > c.names.size() || c.callers[i] >> 16 > c.names.size()))
       return "an item with a name that is not there";
   }
-  return at == c.ids.size() ? nullptr : "more ids than its items have";
+  return at == c.ids.size() ? check_attached() : "more ids than its items have";
+}
+
+const char* StepRequestReader::check_attached() const {
+  const std::vector<u32>& words = columns_.attached;
+  if (words.size() % kAttachedWords) return "an attachment that is cut off";
+  u64 before = 0;
+  for (size_t i = 0; i < words.size(); i += kAttachedWords) {
+    const u64 order = u64(words[i]) * kAttachmentKinds + words[i + 1] + 1;
+    if (words[i] >= columns_.items.size() || words[i + 1] >= kAttachmentKinds || order <= before)
+      return "an attachment of an item that is not there";
+    if (words[i + 2] >= columns_.parts.size()) return "an attachment that is not there";
+    before = order;
+  }
+  return nullptr;
 }
 
 // Few items have one, and they are in order.
@@ -200,6 +229,18 @@ void StepRequestReader::read_span(u32 i, StepItem& item) const {
   if (!columns_.trace_states.empty()) item.trace_state = columns_.trace_states[from];
 }
 
+// In the order of the items, too.
+void StepRequestReader::read_attached(u32 i, StepItem& item) const {
+  const std::vector<u32>& words = columns_.attached;
+  size_t from = 0, to = words.size() / kAttachedWords;
+  while (from < to) {
+    const size_t middle = (from + to) / 2;
+    words[middle * kAttachedWords] < i ? from = middle + 1 : to = middle;
+  }
+  for (size_t at = from * kAttachedWords; at < words.size() && words[at] == i; at += kAttachedWords)
+    item.attached[words[at + 1]] = columns_.parts[words[at + 2]];
+}
+
 StepItem StepRequestReader::item(u32 i) const {
   const auto& c = columns_;
   const std::span<const u32> ids{c.ids.data() + begins_[i], c.lengths[i]};
@@ -210,6 +251,7 @@ StepItem StepRequestReader::item(u32 i) const {
                 .options = c.options.empty() ? StepOptions{} : StepOptions::unpack(c.options[i]),
                 .generate = c.generates.empty() ? nullptr : &c.generates[i]};
   if (!c.spans.empty()) read_span(i, item);
+  if (!c.attached.empty()) read_attached(i, item);
   const u32 caller = c.callers.empty() ? 0 : c.callers[i];
   if (caller & 0xffff) item.tenant = c.names[(caller & 0xffff) - 1];
   if (caller >> 16) item.group = c.names[(caller >> 16) - 1];

@@ -134,9 +134,9 @@ class FieldsReader : public JsonReader {
   static FieldError text_option(FieldsReader& reader, const GivenField& field) {
     return read_value(field, reader.options_.text.*member);
   }
-  template <auto member>
+  template <auto member, auto... rest>
   static FieldError base_option(FieldsReader& reader, const GivenField& field) {
-    return read_value(field, reader.options_.base.*member);
+    return read_value(field, ((reader.options_.base.*member).*....*rest));
   }
   // What texts are embedded for. reason: of a refusal.
   template <auto member, FieldName reason>

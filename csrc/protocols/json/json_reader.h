@@ -35,6 +35,7 @@ class ChoosingReader : public JsonReader {
   FieldError item(u32 index, RequestView& view) final { return chosen_->reader.item(index, view); }
   std::string_view context() const final { return chosen_->reader.context(); }
   Output wants() const final { return chosen_->reader.wants(); }
+  u32 candidates() const final { return chosen_->reader.candidates(); }
   bool streams() const final { return chosen_->reader.streams(); }
   const service::Answering* answering() const final {
     const service::Answering* inner = chosen_->reader.answering();

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
+#include <vector>
 
 #include "protocols/json/structures.h"
 #include "protocols/openai/logprobs.h"
@@ -72,6 +74,20 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
   out.raw("}");
 }
 
+// Those of one prompt, from `index` on. Returns the next one's index.
+u64 write_choices(JsonWriter& out, const AnsweredCall& call, Items candidates, u64 index) {
+  const Said said = form_of(call) == Form::kChat ? Said::kMessage : Said::kText;
+  const auto write = [&](const GenerationView& generation) {
+    if (index) out.raw(",");
+    write_choice(out, call, index++, generation, said);
+  };
+  if (candidates.size() == 1) return write(candidates[0].generation), index;
+  std::vector<GenerationView> choices;
+  choose(head_of<CompletionsHead>(call.context).choices, candidates, choices);
+  for (const GenerationView& choice : choices) write(choice);
+  return index;
+}
+
 void write_head(JsonWriter& out, const AnsweredCall& call, bool chunk) {
   const char* object = form_of(call) == Form::kText ? "text_completion"
                        : chunk                      ? "chat.completion.chunk"
@@ -80,31 +96,40 @@ void write_head(JsonWriter& out, const AnsweredCall& call, bool chunk) {
   out.raw(R"(,"model":)").string(call.model()).raw(R"(,"choices":[)");
 }
 
-// The prefix that all prompts share counts as cached. prompts: how many have it.
-void write_usage(JsonWriter& out, const AnsweredCall& call, u64 prompts, u64 prompt, u64 completion) {
-  const u64 cached = prompts * call.prefix_tokens;
-  prompt += cached;
+// That of a call's prompts, each of which counts once, from that of all candidates.
+CallUsage of_prompts(const AnsweredCall& call, const CallUsage& usage) {
+  const u32 candidates = head_of<CompletionsHead>(call.context).choices.candidates;
+  return {usage.items / candidates, usage.input_tokens / candidates, usage.output_tokens};
+}
+
+// The prefix that all prompts share counts as cached.
+void write_usage(JsonWriter& out, const AnsweredCall& call, const CallUsage& usage) {
+  const u64 cached = u64(usage.items) * call.prefix_tokens, prompt = usage.input_tokens + cached,
+            completion = usage.output_tokens;
   out.raw(R"("usage":{"prompt_tokens":)").number(prompt).raw(R"(,"completion_tokens":)").number(completion);
   out.raw(R"(,"total_tokens":)").number(prompt + completion);
   if (cached) out.raw(R"(,"prompt_tokens_details":{"cached_tokens":)").number(cached).raw("}");
   out.raw("}");
 }
 
-void write_event_end(JsonWriter& out, const AnsweredCall& call, const ChunkView& chunk, bool with_usage) {
-  if (!with_usage) return void(out.raw("]}\n\n"));
+// usage: nullptr: none.
+void write_event_end(JsonWriter& out, const AnsweredCall& call, const CallUsage* usage) {
+  if (!usage) return void(out.raw("]}\n\n"));
   out.raw("],");
-  write_usage(out, call, 1, chunk.usage->input_tokens, chunk.usage->output_tokens);
+  write_usage(out, call, *usage);
   out.raw("}\n\n");
 }
 
 // An event of a stream.
 void write_event(JsonWriter& out, const AnsweredCall& call, const ChunkView& chunk, const GenerationView& generation,
                  Said said) {
+  CallUsage of_choice;
   const bool so_far = chunk.usage && head_of<CompletionsHead>(call.context).usage == Usage::kSoFar;
+  if (so_far) of_choice = {1, chunk.usage->input_tokens, chunk.usage->output_tokens};
   out.raw("data: ");
   write_head(out, call, true);
-  write_choice(out, call, 0, generation, said);
-  write_event_end(out, call, chunk, so_far);
+  write_choice(out, call, chunk.choice, generation, said);
+  write_event_end(out, call, so_far ? &of_choice : nullptr);
 }
 
 // A message's role comes alone and first, and the reason of its end alone and last.
@@ -153,8 +178,8 @@ FieldRows CompletionsReader::api_fields() const {
       {"user", unused<std::string_view>},
       {"stream", into<&CompletionsReader::stream_>},
       {"stream_options", by<&CompletionsReader::read_stream_options>},
-      {"n", into<&CompletionsReader::choices_>},
-      {"best_of", only<1>},
+      {"n", base_option<&RequestView::generate, &GenerateOptions::n>},
+      {"best_of", base_option<&RequestView::generate, &GenerateOptions::best_of>},
       {"logit_bias", by<&CompletionsReader::read_logit_bias>},
       {"length_penalty", only<1>},
       {"use_beam_search", only<false>},
@@ -187,20 +212,20 @@ FieldRows CompletionsReader::api_fields() const {
 
 FieldError CompletionsReader::check(const transport::CallInfo&, ReasonText& reason) {
   if (!prompt_.given()) return {"prompt", "must be given"};
-  if (stream_ && prompt_.items() > 1)
-    return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
   return finish(CompletionsHead::Form::kText, reason);
 }
 
 FieldError CompletionsReader::finish(CompletionsHead::Form form, ReasonText& reason) {
-  if (stream_ && choices_ > 1) return {"n", reason.print("%u, at most 1 with stream", choices_)};
-  if (choices_ > items_max_ / prompts())
-    return {"n", reason.print("%u, at most %u answers to one request", choices_, items_max_)};
+  const GenerateOptions& options = options_.base.generate;
+  if (FieldError error = check_best_of(options, prompts(), items_max_, stream_, reason)) {
+    error.field += std::string_view("generate.").size();
+    return error;
+  }
   // Without include_usage no event has it, as in vLLM.
   const CompletionsHead head{!usage_         ? Usage::kNone
                              : usage_so_far_ ? Usage::kSoFar
                                              : Usage::kAtEnd,
-                             ignored_.letter(), form, choices_};
+                             ignored_.letter(), form, BestOf::of(options)};
   char text[96];
   const int bytes =
       std::snprintf(text, sizeof text, R"("id":"%s-%s","created":%lld)", form == Form::kChat ? "chatcmpl" : "cmpl",
@@ -272,19 +297,20 @@ class CompletionsWriter final : public service::AnswerWriter {
 
   u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
     JsonWriter out(buffer);
-    const u32 choices = head_of<CompletionsHead>(call.context).choices;
-    u64 prompt = 0, completion = 0;
-    const Said said = form_of(call) == Form::kChat ? Said::kMessage : Said::kText;
+    const u32 candidates = head_of<CompletionsHead>(call.context).choices.candidates;
+    CallUsage usage;
     write_head(out, call, false);
-    for (size_t i = 0; i < items.size(); i++) {
-      if (i) out.raw(",");
-      write_choice(out, call, i, items[i].generation, said);
-      if (!items[i].usage) continue;
-      if (i % choices == 0) prompt += items[i].usage->input_tokens;
-      completion += items[i].usage->output_tokens;
+    u64 index = 0;
+    for (size_t at = 0; at < items.size(); at += candidates)
+      index = write_choices(out, call, items.subspan(at, candidates), index);
+    for (const ResponseView& item : items) {
+      usage.items++;
+      if (!item.usage) continue;
+      usage.input_tokens += item.usage->input_tokens;
+      usage.output_tokens += item.usage->output_tokens;
     }
     out.raw("],");
-    write_usage(out, call, items.size() / choices, prompt, completion);
+    write_usage(out, call, of_prompts(call, usage));
     return out.raw("}").end();
   }
 
@@ -293,18 +319,18 @@ class CompletionsWriter final : public service::AnswerWriter {
     return choice_room(call, chunk.generation) + 4 * (head + kAround) + kDone.size();
   }
 
-  // One event, or of a message several. The last one is followed by that of the usage, if asked for, and by the end of
-  // the stream.
+  // One event, or of a message several. The last one of all choices is followed by that of the usage, if asked for, and
+  // by the end of the stream.
   u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* buffer) const override {
     JsonWriter out(buffer);
     form_of(call) == Form::kChat ? write_message_events(out, call, chunk)
                                  : write_event(out, call, chunk, chunk.generation, Said::kText);
-    const Usage usage = chunk.usage ? head_of<CompletionsHead>(call.context).usage : Usage::kNone;
-    if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
-    if (usage != Usage::kNone) {
+    if (!chunk.call) return out.end();
+    if (head_of<CompletionsHead>(call.context).usage != Usage::kNone) {
       out.raw("data: ");
       write_head(out, call, true);
-      write_event_end(out, call, chunk, true);
+      const CallUsage usage = of_prompts(call, *chunk.call);
+      write_event_end(out, call, &usage);
     }
     return out.raw(kDone).end();
   }

@@ -1,7 +1,7 @@
 #include "protocols/openai/openai.h"
 
+#include "contract/context_head.h"
 #include "contract/quantize.h"
-#include "protocols/json/context_head.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {

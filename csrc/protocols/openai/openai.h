@@ -3,7 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "protocols/json/context_head.h"
+#include "contract/best_of.h"
+#include "contract/context_head.h"
 #include "protocols/json/text_input.h"
 #include "service/tables/routes.h"
 #include "transport/http/http_request.h"
@@ -60,7 +61,7 @@ struct CompletionsHead {
   Usage usage = Usage::kNone;
   char ignored = '@';  // a letter of IgnoredFields
   Form form = Form::kText;
-  u32 choices = 1;  // of each prompt
+  BestOf choices = {};  // of each prompt
 };
 
 // POST /v1/completions.
@@ -68,12 +69,13 @@ class CompletionsReader : public FieldsReader {
  public:
   explicit CompletionsReader(u32 items_max);
 
-  // The choices of a prompt stand side by side. Each is the answer to a request with its own seed.
-  u32 items() const final { return prompts() * choices_; }
+  // The candidates of a prompt stand side by side.
+  u32 items() const final { return prompts() * candidates(); }
+  u32 candidates() const final { return options_.base.generate.candidates(); }
   FieldError item(u32 index, RequestView& view) final {
     view = options_.base;
-    prompt(index / choices_, view);
-    if (view.generate.has(kSeedField)) view.generate.seed += index % choices_;
+    prompt(index / candidates(), view);
+    make_candidate(view, index % candidates());
     return {};
   }
   std::string_view context() const override { return context_; }
@@ -88,7 +90,6 @@ class CompletionsReader : public FieldsReader {
   FieldRows fields() const override;
   void clear() override {
     stream_ = usage_ = usage_so_far_ = false;
-    choices_ = 1;
     biases_.clear();
     prompt_.clear();
   }
@@ -108,7 +109,6 @@ class CompletionsReader : public FieldsReader {
   const u32 items_max_;
   TextInput prompt_;
   std::vector<TokenBias> biases_;
-  u32 choices_ = 1;
   bool stream_ = false, usage_ = false, usage_so_far_ = false;
   std::string context_;
 };

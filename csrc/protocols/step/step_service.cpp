@@ -194,6 +194,7 @@ void StepMethod::fill(const edge::StepItem& item, const Route& route, RequestVie
   generate.given = ~u32(0);
   generate.ignore_eos = options.flags & kIgnoreEos;
   generate.logprobs = options.flags & kLogprobs;
+  view.attached = item.attached;
 }
 
 void StepMethod::on_half_close(transport::CallId call, const transport::CallInfo& info) {

@@ -42,7 +42,7 @@ class StepMethod final : public transport::Method {
   transport::Took on_message(transport::CallId call, std::span<const u8> message,
                              const transport::CallInfo& info) override;
   void on_half_close(transport::CallId call, const transport::CallInfo& info) override;
-  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.gone(user); }
   // An edge sends echoes, so it has gone without a word.
   bool on_idle(transport::CallId call, u64 user) override;
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "protocols/json/context_head.h"
+#include "contract/context_head.h"
 #include "protocols/json/text_input.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"

@@ -155,7 +155,8 @@ void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
   // So far. GenerateChunk has it in the last chunk alone; a writer of another protocol takes it where it is asked for.
   const Usage so_far = reader_.read_usage(slot, tables_.items.generations.find(slot)->taken());
   const Usage* usage = item.group == Groups::kNone ? nullptr : &so_far;
-  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr})) return;  // on_gone() has been called
+  if (!answers_.send_chunk(item, {item.request_id, view, usage, nullptr, item.index}))
+    return;  // on_gone() has been called
   if (!std::exchange(tables_.items.generations.find(slot)->begun, true)) tables_.slots.begun(slot);
 }
 
@@ -168,7 +169,7 @@ void GenerationCalls::send_last(u32 slot, const GenerationView& view, bool done)
   const Usage usage = reader_.read_usage(slot, generation.taken());
   const Timings timings = reader_.read_timings(slot, done);
   const Timings* asked = tables_.slots.slot(slot).flags & kWantTimings ? &timings : nullptr;
-  if (generation.stream()) return answers_.answer(item, ChunkView{item.request_id, view, &usage, asked});
+  if (generation.stream()) return answers_.answer(item, ChunkView{item.request_id, view, &usage, asked, item.index});
   ResponseView response;
   response.request_id = item.request_id;
   response.output = Output::kGeneration;

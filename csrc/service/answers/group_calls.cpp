@@ -23,26 +23,27 @@ transport::HttpReply usual_reply(size_t) { return {}; }
 u32 GroupCalls::open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info) {
   const u32 g = groups_.open(call, start, info);
   groups_[g].route = tables_.routes.first();  // until it has an item
-  if (start.items > 1) groups_[g].kept.expect(start.items);
-  tables_.attachment->set_user(call, u64(g) + 1);
+  if (start.items > 1 && !start.in_pieces) groups_[g].kept.expect(start.items);
+  tables_.attachment->set_user(call, kGroupUser | (u64(g) + 1));
   return g;
 }
 
-u32 GroupCalls::open_request(u32 stream, const GroupStart& start, bool in_pieces, const transport::CallInfo& info) {
+u32 GroupCalls::open_request(u32 stream, const GroupStart& start, const transport::CallInfo& info) {
   const u32 g = groups_.open(groups_[stream].call, start, info);
   Group& group = groups_[g];
   Group& whole = groups_[stream];
   group.route = tables_.routes.first();
   group.stream = stream;
-  if (!in_pieces) group.place = whole.items++;
-  if (start.items > 1) group.kept.expect(start.items);
+  if (!start.in_pieces) group.place = whole.items++;
+  if (start.items > 1 && !start.in_pieces) group.kept.expect(start.items);
   whole.unanswered += start.items;
   return g;
 }
 
 bool GroupCalls::may_take(u32 g, u32 index) const {
   const Group& group = groups_[g];
-  const bool keeps = group.kind == GroupKind::kGathered || (group.kind == GroupKind::kTogether && group.items > 1) ||
+  const bool keeps = group.kind == GroupKind::kGathered ||
+                     (group.kind == GroupKind::kTogether && group.items > 1 && !group.in_pieces) ||
                      (group.kind == GroupKind::kInOrder && index != group.ordered.sent) ||
                      (group.place != Groups::kNone && group.place != groups_[group.stream].ordered.sent);
   return !keeps || groups_.may_keep(g);
@@ -123,7 +124,8 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
   const bool first =
       group.kind == GroupKind::kInOrder && index - group.ordered.sent < group.failure.index - group.ordered.sent;
   if (!failed(g) || first) keep_failure(group, index, refusal);
-  if (group.all_sent()) end_failed(g);
+  if (group.all_sent()) return end_failed(g);
+  if (group.kind == GroupKind::kTogether) groups_.fail(g);
 }
 
 // Names the field as the protocol does, also at the beginning of the message, and at its end which input is wrong.
@@ -138,12 +140,14 @@ void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
                    index,        refusal.fault};
   group.failure.message += message;
   const bool of_input = name == named("text") || name == named("token_ids");
-  if (of_input && group.kind == GroupKind::kTogether && group.items > 1)
-    group.failure.message += " (item " + std::to_string(index) + ')';
+  if (of_input && group.kind == GroupKind::kTogether && group.items > group.candidates)
+    group.failure.message += " (item " + std::to_string(index / group.candidates) + ')';
 }
 
-void GroupCalls::skip(u32 g, u32 items) {
-  if (!(groups_[g].unanswered -= items)) end_together(g);
+void GroupCalls::skip_rest(u32 g) {
+  Group& group = groups_[g];
+  group.unanswered -= group.items - std::exchange(group.taken, group.items);
+  if (!group.unanswered) end_together(g);
 }
 
 // A reload may change the size of a model's answers in the middle of a call: one message cannot have both.
@@ -168,13 +172,21 @@ void GroupCalls::end_failed(u32 g) {
 }
 
 void GroupCalls::answer(u32 g, const ChunkView& last) {
-  groups_[g].unanswered--;
-  if (groups_[g].gone) return;
+  Group& group = groups_[g];
+  group.unanswered--;
+  if (group.gone) return;
   groups_.note_answer(g, tables_.clock.drain_ns);
-  if (send_chunk(g, last)) sent_one(g);
+  group.usage.items++;
+  group.usage.input_tokens += last.usage->input_tokens;
+  group.usage.output_tokens += last.usage->output_tokens;
+  ChunkView chunk = last;
+  if (!group.unanswered) chunk.call = &group.usage;
+  if (send_chunk(g, chunk)) sent_one(g);
 }
 
+// Behind a failure nothing is sent.
 bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {
+  if (failed(g)) return true;
   const AnswerWriter& writer = *groups_[g].writer;
   const AnsweredCall call = answered(groups_[g]);
   return send_or_keep(

@@ -16,8 +16,8 @@ class GroupCalls {
   u32 size() const { return groups_.size(); }
   u32 open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info);
   // The group of a request of a stream. Its end is a message, and the stream goes on.
-  // in_pieces: its answers go out as they come. Otherwise each waits for the answers to the requests before.
-  u32 open_request(u32 stream, const GroupStart& start, bool in_pieces, const transport::CallInfo& info);
+  // Unless its answers come in pieces, each waits for the answers to the requests before.
+  u32 open_request(u32 stream, const GroupStart& start, const transport::CallInfo& info);
 
   // Whether there is memory for an answer that waits for others of its call.
   bool may_take(u32 group, u32 index) const;
@@ -31,8 +31,8 @@ class GroupCalls {
   bool shares_call(u32 group) { return groups_[group].stream != Groups::kNone || groups_[group].items > 1; }
   // Whether the call fails because one of its items did.
   bool failed(u32 group) { return groups_[group].failure.code != StatusCode::kOk; }
-  // This many items of a failed call are not read.
-  void skip(u32 group, u32 items);
+  // The items of a failed call that were not read.
+  void skip_rest(u32 group);
   // Answers a call without items.
   void answer_none(u32 group) { send(group, {}), end(group, {}); }
   void end(u32 group, const Status& status);
@@ -43,6 +43,11 @@ class GroupCalls {
   // Ends a stream without unanswered items, on a draining server.
   void end_drained(u32 group);
 
+  // Calls drop(group) for each call with a failed item and others that are not answered, and ends it.
+  template <class Drop>
+  void end_failing(Drop drop) {
+    groups_.drop_failing([&](u32 group) { drop(group), end_failed(group); });
+  }
   // Between hold and resume no message of the call is delivered.
   void hold(u32 group);
   // At the end of a turn: sends the rows that were written in it.

@@ -12,9 +12,12 @@ Stage stage_of(State state) {
 
 }  // namespace
 
-transport::Gone Withdrawals::call_gone(u64 user) {
+transport::Gone Withdrawals::gone(u64 user) {
   if (!user) return transport::Gone::kReleased;
-  const u32 slot = u32(user - 1);
+  return user & kGroupUser ? group_gone(u32(user - 1)) : item_gone(u32(user - 1));
+}
+
+transport::Gone Withdrawals::item_gone(u32 slot) {
   if (tables_.items[slot].answered)
     return transport::Gone::kReleased;  // it was cut while its answer was written: Answers counts it
   const Item kept = tables_.items[slot];
@@ -25,9 +28,7 @@ transport::Gone Withdrawals::call_gone(u64 user) {
   return transport::Gone::kHeld;
 }
 
-transport::Gone Withdrawals::group_gone(u64 user) {
-  if (!user) return transport::Gone::kReleased;
-  const u32 g = u32(user - 1);
+transport::Gone Withdrawals::group_gone(u32 g) {
   tables_.counts.call(tables_.groups[g].route, tables_.groups[g].method, StatusCode::kCancelled,
                       tables_.groups[g].received_ns);
   bool held = false;
@@ -103,9 +104,9 @@ void Withdrawals::cancel(u32 group, std::span<const u32> request_ids) {
 }
 
 void Withdrawals::abandon_items(u32 group) {
-  for (u32 slot = tables_.groups[group].first; slot != Groups::kNone;) {
+  for (u32 slot = tables_.groups.first(group); slot != Groups::kNone;) {
     const u32 next = tables_.groups.next(slot);
-    if (!tables_.items[slot].answered) {
+    if (!tables_.items[slot].answered && tables_.items[slot].group == group) {
       tables_.counts.item(tables_.items[slot].route, StatusCode::kCancelled);
       tables_.groups[group].unanswered--;
       (void)abandon(slot);

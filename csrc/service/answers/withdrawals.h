@@ -11,8 +11,7 @@ class Withdrawals {
 
   // The call of one item, or of a group, has ended early. Returns kHeld if a dispatcher or a tokenizer still holds a
   // slot. user: the call's user word, 0 if it was never set.
-  transport::Gone call_gone(u64 user);
-  transport::Gone group_gone(u64 user);
+  transport::Gone gone(u64 user);
   // Answers an item whose deadline has passed. A dispatcher that holds its slot returns it later. Returns the later
   // deadline of an item whose time has begun anew meanwhile, otherwise Deadlines::kNone.
   u64 expire(u32 slot, u64 now_ns);
@@ -31,6 +30,8 @@ class Withdrawals {
   u32 cut_off() const { return cut_off_; }
 
  private:
+  transport::Gone item_gone(u32 slot);
+  transport::Gone group_gone(u32 group);
   u64 due_ns(u32 slot);
   Refusal why_give_up(const Item& item, u32 slot);
   bool abandon(u32 slot);

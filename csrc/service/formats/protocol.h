@@ -96,7 +96,9 @@ class RequestReader {
   virtual Output wants() const { return Output::kNone; }
   // Of a reader of several formats: how the message that read() took is answered. nullptr: as its method says.
   virtual const Answering* answering() const { return nullptr; }
-  // Whether the one item, a generation, is answered piece by piece.
+  // How many items each input has, which stand side by side.
+  virtual u32 candidates() const { return 1; }
+  // Whether the items, which are generations, are answered piece by piece.
   virtual bool streams() const { return false; }
 };
 

@@ -113,6 +113,11 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const GenerateOptions& options = view.generate;
   const char* name = routes_.name(r);
   if (Refusal refusal = check_pair(view, r)) return refusal;
+  if (options.candidates() > 1)
+    return refusals_.refuse_field(
+        options.best_of > 1 ? "generate.best_of" : "generate.n",
+        "%u, at most 1 for an item of a batch or a stream: send each choice as an item, with a seed of its own",
+        options.candidates());
   const u32 beside = options.lowers_max_tokens ? route.prefix_tokens + route.max_input_tokens : 0;
   if (const u32 most = route.max_output_tokens + beside; options.max_tokens > most)
     return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, most);

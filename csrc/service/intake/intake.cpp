@@ -102,7 +102,7 @@ namespace {
 constexpr char kConnectionPrefix[] = "connection:";
 }
 
-Intake::ParseBegin Intake::begin_parse(const Origin& from) {
+Intake::Begun Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
   return {timed, timed || (from.info->traced && tables_.attachment->records()) ? now_ns() : 0};
 }
@@ -115,22 +115,21 @@ Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
 
 // Puts the request's parts beside its slot: dispatchers read them when they claim it.
 Refusal Intake::attach(const RequestView& view, u32 slot) {
+  choices_.reset();
+  for (u32 kind = 0; kind < view.attached.size(); kind++)
+    if (!view.attached[kind].empty())
+      if (!tables_.items.attachments.hold(slot, AttachmentKind(kind), view.attached[kind])) return no_room("parts");
   if (const GenerateOptions& options = view.generate; options.structure) {
-    if (tables_.memory.segment.sizes().caller_bytes)  // of an edge
-      return tables_.refusals.refuse_field("generate.structure", "this server cannot give texts a structure");
     part_.assign(1, char(options.structure)).append(options.structure_text);
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
   }
   if (const u32 n = view.generate.logit_bias.count) {
-    if (tables_.memory.segment.sizes().caller_bytes)
-      return tables_.refusals.refuse_field("generate.logit_bias", "an edge cannot send it on; ask the server behind it");
     TokenBias biases[kLogitBiasMax];
     logit_bias(view, biases);
     std::sort(biases, biases + n, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
     const std::string_view bytes(reinterpret_cast<const char*>(biases), n * sizeof(TokenBias));
     if (!tables_.items.attachments.hold(slot, AttachmentKind::kLogitBias, bytes)) return no_room("biases");
   }
-  choices_.reset();
   if (view.generate.choices.count) {
     if (Refusal refusal = input_.read_choices(view, tables_.items[slot].route, choices_)) return refusal;
     const std::vector<u32> words = script_words(choices_->tree.script());
@@ -150,7 +149,7 @@ Refusal Intake::no_room(const char* parts) {
 }
 
 // Stores the times of the item's first stages.
-void Intake::stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns) {
+void Intake::stamp(const Origin& from, u32 slot, Begun begin, u64 parsed_ns) {
   Item& item = tables_.items[slot];
   tables_.items.times(slot) = {begin.ns, parsed_ns};
   const u64 now = queue_.stamp();

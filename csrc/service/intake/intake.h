@@ -51,13 +51,25 @@ class Intake {
         admission_(tables),
         input_(tables) {}
 
+  // When the parsing of an item began.
+  struct Begun {
+    bool timed;  // this item's stages are measured
+    u64 ns;      // 0: not read
+  };
+  Begun begin(const Origin& from) {
+    tables_.slots.expect_take();
+    return begin_parse(from);
+  }
   // The path of one item. parse(view) reads it and returns a FieldError. After a refusal no slot is held, and `view`
   // holds the fields that could be read, at least the request_id if there is one.
   template <class Parse>
   Refusal accept(Parse parse, const Origin& from, RequestView& view) {
-    tables_.slots.expect_take();
-    const ParseBegin begin = begin_parse(from);
-    if (const FieldError error = parse(view)) return tables_.refusals.refuse(error);
+    const Begun begun = begin(from);
+    return accept(begun, parse(view), from, view);
+  }
+  // The same of an item that was read since begin().
+  Refusal accept(const Begun& begin, const FieldError& error, const Origin& from, RequestView& view) {
+    if (error) return tables_.refusals.refuse(error);
 
     u32 route = 0;
     if (Refusal refusal = checker_.check(view, from, route)) return refusal;
@@ -91,14 +103,10 @@ class Intake {
   Refusal finish_text(TokenizeResult& result);
 
  private:
-  struct ParseBegin {
-    bool timed;  // this item's stages are measured
-    u64 ns;      // 0: not read
-  };
-  ParseBegin begin_parse(const Origin& from);
+  Begun begin_parse(const Origin& from);
   Refusal attach(const RequestView& view, u32 slot);
   Refusal no_room(const char* parts);
-  void stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns);
+  void stamp(const Origin& from, u32 slot, Begun begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void name_caller(u32 slot, std::string_view siblings, TenantId tenant);
 

@@ -94,6 +94,8 @@ u32 Groups::open(transport::CallId call, const GroupStart& start, const transpor
   group.writer = start.writer;
   group.items = group.unanswered = start.items;
   group.context = start.context;
+  group.in_pieces = start.in_pieces;
+  group.candidates = start.candidates;
   group.received_ns = group.active_ns = info.receive_ns;
   group.open = true;
   return g;
@@ -108,6 +110,7 @@ void Groups::free_if_done(u32 g) {
 void Groups::free(u32 g) {
   if (groups_[g].held) std::erase(held_, g);
   if (groups_[g].ordered.blocked) std::erase(blocked_, g);
+  if (groups_[g].failing) std::erase(failing_, g);
   kept_bytes_ -= groups_[g].kept_bytes();
   std::destroy_at(&groups_[g]);  // frees a large batch's memory; assigning a new one takes longer
   std::construct_at(&groups_[g]);

@@ -69,7 +69,12 @@ struct GroupStart {
   const AnswerWriter* writer;
   u32 items = 0;                  // kTogether
   std::string_view context = {};  // AnsweredCall::context
+  bool in_pieces = false;         // kTogether: each item, a generation, is answered as it comes
+  u32 candidates = 1;             // items of one input, which stand side by side
 };
+
+// In a call's user word: the call is a group.
+inline constexpr u64 kGroupUser = u64(1) << 32;
 
 // The failure of a call whose answer has no place for that of an item.
 struct GroupFailure {
@@ -118,16 +123,20 @@ struct Group {
   u64 answered_ns = 0;  // the newest answer to an item that has not failed; of a stream to any of its requests
   u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
-  u32 items = 0;        // how many its message has, or its stream has had; kRequests: requests that have a place
-  u32 taken = 0;        // and how many of them have been read
-  u32 unanswered = 0;   // accepted items without an answer, with or without a slot
-  u32 tokenized = 0;    // items whose tokens are counted
-  u64 tokens = 0;       // and how many they have
-  u32 route = 0;        // of its newest item, for the counters
+  u32 candidates = 1;
+  u32 items = 0;       // how many its message has, or its stream has had; kRequests: requests that have a place
+  u32 taken = 0;       // and how many of them have been read
+  u32 unanswered = 0;  // accepted items without an answer, with or without a slot
+  u32 tokenized = 0;   // items whose tokens are counted
+  u64 tokens = 0;      // and how many they have
+  u32 route = 0;       // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
   bool closing = false;  // a stream of a draining server: no further messages are read
+  bool in_pieces = false;
+  bool failing = false;  // one of its items has failed: the others are about to be dropped
   std::string context;
   KeptAnswers kept;        // kTogether, of more than one item, and kGathered
+  CallUsage usage;         // of the items that were answered in pieces
   OrderedAnswers ordered;  // kInOrder, kRequests
   RowMessage rows;         // kRows
   u32 reading = ~u32(0);   // kRequests: the group of a message of which only a part was taken
@@ -194,7 +203,8 @@ class Groups {
   // A slot of a request is in the list of its stream. unlink() frees the groups that it ends.
   void link(u32 g, u32 slot, u32 route);
   void unlink(u32 g, u32 slot);
-  u32 next(u32 slot) const { return links_[slot].next; }  // of the same group, or kNone
+  u32 first(u32 g) const { return groups_[owner(g)].first; }  // slot of its call, or kNone
+  u32 next(u32 slot) const { return links_[slot].next; }      // of the same group, or kNone
 
   // The next answer of a stream waits until its client has read more.
   void block(u32 g) {
@@ -210,6 +220,21 @@ class Groups {
       blocked_.pop_back();
       groups_[g].ordered.blocked = false;
       go(g);
+    }
+  }
+  // Calls drop(g) for each group with a failed item, once its message has been read.
+  void fail(u32 g) {
+    if (!std::exchange(groups_[g].failing, true)) failing_.push_back(g);
+  }
+  template <class Drop>
+  void drop_failing(Drop drop) {
+    for (size_t i = failing_.size(); i-- > 0;) {
+      const u32 g = failing_[i];
+      if (groups_[g].taken < groups_[g].items) continue;
+      failing_[i] = failing_.back();
+      failing_.pop_back();
+      groups_[g].failing = false;
+      drop(g);
     }
   }
   // Returns false if it is held already.
@@ -239,7 +264,7 @@ class Groups {
   const u64 kept_bytes_max_;
   u64 kept_bytes_ = 0;  // of all groups
   std::vector<Group> groups_;
-  std::vector<u32> free_, held_, blocked_;
+  std::vector<u32> free_, held_, blocked_, failing_;
   std::vector<Link> links_;  // by slot
 };
 

@@ -8,9 +8,9 @@
 
 #include "contract/response_view.h"
 #include "contract/types.h"
+#include "core/attachments.h"
 #include "core/layout.h"
 #include "core/segment.h"
-#include "core/attachments.h"
 #include "service/tables/door.h"
 #include "service/tables/generation.h"
 #include "service/tables/groups.h"

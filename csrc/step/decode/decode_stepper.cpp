@@ -48,7 +48,7 @@ i32 DecodeStepper::gather(u64 timeout_ns) {
   const u32 free = lanes_.freest([this, open = lanes_.open()](u32 lane) { return lane < open && quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
   if (free == Lanes::kNoLane && next == Lanes::kNoLane) return rest(timeout_ns), kNothing;
-  if (compiled_) timeout_ns = 0;  // they join now
+  if (compiled_ && free != Lanes::kNoLane) timeout_ns = 0;  // they join now. Elsewhere they join the next step in time
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
   if (free != Lanes::kNoLane) {
     const i32 s = fill(free, std::min(ahead, timeout_ns));
@@ -69,9 +69,11 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   clock_.begin(now_ns());
   // Scripts get half of the runs that are left: a sequence that joins needs one, too.
   const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
-  const u32 rows = limits_.tokens - runs, most = lane < lanes_.open() ? items_now() : 0;
+  const Compiled compiled = compiled_room();
+  const u32 left = limits_.tokens - runs, rows = left - std::min(left, compiled.rows);
+  const u32 places = step.rows.layout.max_runs - runs, most = lane < lanes_.open() ? items_now() : 0;
   BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
-                                     step.rows.layout.max_runs - runs),
+                                     places - std::min(places, compiled.items)),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -102,6 +104,27 @@ u32 DecodeStepper::prompt_rows(u32 lane) const {
   const u64 sharers = lanes_.open() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
   const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items() / sharers;
   return prompt_rows_.limit(u32(std::min<u64>(wanted, items_now())));
+}
+
+// What joins as soon as it can has its places in front of what is claimed beside it.
+DecodeStepper::Compiled DecodeStepper::compiled_room() const {
+  u64 items = 0, rows = 0;
+  for (const Waiting& each : waiting_)
+    if (each.stage == Waiting::Stage::kCompiled) items++, rows += prompt_of(each.claim);
+  return {u32(items), u32(std::min<u64>(rows, limits_.tokens))};
+}
+
+// Empty: what stands there is none.
+std::optional<Script> DecodeStepper::script_of(const Claim& claim) const {
+  const std::string_view bytes = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kScript);
+  if (bytes.empty()) return Script();
+  return read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
+                     route_->max_output_tokens);
+}
+
+bool DecodeStepper::in_vocabulary(const Claim& claim) const {
+  const u32* ids = segment_.ids(claimer_.slot(claim));
+  return *std::max_element(ids, ids + prompt_of(claim)) < route_->vocab_size;
 }
 
 void DecodeStepper::read_controls() {
@@ -147,27 +170,22 @@ void DecodeStepper::join(u32 s) {
   progress_[s].canary = claimed_.canary;
   if (compiled_) join_compiled(s);
   for (const Claim& claim : claimed_.claims)
-    if (!admit(s, claim, claimed_.claimed_ns, 0)) claimed_.dropped.push_back({claim, StatusCode::kInternal});
+    if (!in_vocabulary(claim) || !admit(s, claim, claimed_.claimed_ns, 0))  // its ids would end the device's process
+      claimed_.dropped.push_back({claim, StatusCode::kInternal});
 }
 
 // ticket: of a request with a structure. Returns false if there is no room.
-bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket) {
+bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket) {
   const u32 lane = progress_[s].lane;
   const Slot& slot = claimer_.slot(claim);
-  const u32 n = std::clamp(claim.n_tokens, 1u, route_->max_input_tokens);
   const u32* ids = segment_.ids(claimer_.slot(claim));
-  if (*std::max_element(ids, ids + n) >= route_->vocab_size) return false;  // it would end the device's process
-  const std::string_view bytes = segment_.attached(claim.door, slot, AttachmentKind::kScript);
-  std::optional<Script> script(std::in_place);
-  if (!bytes.empty())
-    script = read_script({reinterpret_cast<const u32*>(bytes.data()), bytes.size() / sizeof(u32)}, route_->vocab_size,
-                         route_->max_output_tokens);
+  std::optional<Script> script = script_of(claim);
   if (!script) return false;
   TokenBias biases[kLogitBiasMax];
   const u32 n_biases = read_biases(claim.door, slot, biases);
   const Sampling sampling = checked(slot.sampling, *route_);
-  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, n, sampling, slot.flags, ticket != 0, {biases, n_biases},
-                                      std::move(*script));
+  const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), sampling, slot.flags, ticket != 0,
+                                      {biases, n_biases}, std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
@@ -187,7 +205,8 @@ u32 DecodeStepper::read_biases(u32 door, const Slot& slot, TokenBias* out) const
 // Of the claimed requests, those with a structure wait for it.
 void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
-    if (segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure).empty()) return false;
+    const std::string_view structure = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure);
+    if (structure.empty() || !in_vocabulary(claim) || !script_of(claim)) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
@@ -217,7 +236,7 @@ std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   return out;
 }
 
-void DecodeStepper::compiled(u32 ticket, std::string_view refusal) {
+void DecodeStepper::compiled(u64 ticket, std::string_view refusal) {
   for (Waiting& each : waiting_) {
     if (each.ticket != ticket) continue;
     each.stage = refusal.empty() ? Waiting::Stage::kCompiled : Waiting::Stage::kRefused;
@@ -226,13 +245,13 @@ void DecodeStepper::compiled(u32 ticket, std::string_view refusal) {
   }
 }
 
-bool DecodeStepper::awaited(u32 ticket) const {
+bool DecodeStepper::awaited(u64 ticket) const {
   return std::any_of(waiting_.begin(), waiting_.end(), [ticket](const Waiting& each) { return each.ticket == ticket; });
 }
 
-std::vector<std::pair<u32, u32>> DecodeStepper::masked(u32 s) const {
+std::vector<std::pair<u32, u64>> DecodeStepper::masked(u32 s) const {
   const DecodeStep& rows = steps_[s].rows;
-  std::vector<std::pair<u32, u32>> out;
+  std::vector<std::pair<u32, u64>> out;
   for (const u32 run : rows.masked)
     out.emplace_back(run, requests_[place(progress_[s].lane, rows.runs[run].kv)].ticket);
   return out;

@@ -2,6 +2,7 @@
 // leave at their own last token.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -105,16 +106,16 @@ class DecodeStepper final : public Stepper {
   // A request whose text has a structure waits until that is compiled. Gives those that were claimed since the last
   // call.
   struct Structured {
-    u32 ticket;                  // of the request, as long as this process lives
+    u64 ticket;                  // of the request, as long as this process lives
     std::string_view structure;  // a byte of its kind, and its text
   };
   std::vector<Structured> take_structured();
   // The structure of a request is compiled: it joins the next step, unless there is a refusal: then it is answered.
-  void compiled(u32 ticket, std::string_view refusal);
+  void compiled(u64 ticket, std::string_view refusal);
   // Whether the request still waits for its structure, or for a step.
-  bool awaited(u32 ticket) const;
+  bool awaited(u64 ticket) const;
   // The runs of a gathered step whose tokens a mask allows, and the tickets of their requests.
-  std::vector<std::pair<u32, u32>> masked(u32 s) const;
+  std::vector<std::pair<u32, u64>> masked(u32 s) const;
 
   const DecodeStep& step(u32 s) const { return steps_[s].rows; }
   u32 max_tokens() const { return limits_.tokens; }
@@ -130,7 +131,7 @@ class DecodeStepper final : public Stepper {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;
     u32 made;                     // tokens, once it has ended
-    u32 ticket = 0;               // of one with a structure
+    u64 ticket = 0;               // of one with a structure
     u32 max_tokens = 0, top = 0;  // of its answer
   };
   // A claimed request with a structure, until it joins a step.
@@ -139,7 +140,7 @@ class DecodeStepper final : public Stepper {
 
     Claim claim;
     u64 claimed_ns;
-    u32 ticket;
+    u64 ticket;
     Stage stage = Stage::kClaimed;
     std::string refusal = {};
   };
@@ -150,6 +151,14 @@ class DecodeStepper final : public Stepper {
   bool quiet(u32 lane) const { return !clock_.in_flight(lane) && !batches_[lane].running(); }
   u32 running() const;
   u32 prompt_rows(u32 lane) const;
+  // Of the requests whose structure is compiled.
+  struct Compiled {
+    u32 items, rows;
+  };
+  Compiled compiled_room() const;
+  std::optional<Script> script_of(const Claim& claim) const;
+  u32 prompt_of(const Claim& claim) const { return std::clamp(claim.n_tokens, 1u, route_->max_input_tokens); }
+  bool in_vocabulary(const Claim& claim) const;
   bool launch_requests(u32 s) override;
   void note_launch(u32 s) override;
   i32 fill(u32 lane, u64 timeout_ns);
@@ -160,7 +169,7 @@ class DecodeStepper final : public Stepper {
   [[nodiscard]] bool answer_refused();
   void join_compiled(u32 s);
   void join(u32 s);
-  bool admit(u32 s, const Claim& claim, u64 claimed_ns, u32 ticket);
+  bool admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket);
   u32 read_biases(u32 door, const Slot& slot, TokenBias* out) const;
   void end(u32 place, u32 made);
   [[nodiscard]] bool answer_dropped(u32 lane);
@@ -177,7 +186,7 @@ class DecodeStepper final : public Stepper {
   std::vector<Request> ended_;      // since the last publish()
   Batch claimed_;                   // for the step that is being gathered
   std::vector<Waiting> waiting_;    // oldest first
-  u32 tickets_ = 0;                 // given so far
+  u64 tickets_ = 0;                 // given so far
   bool compiled_ = false;           // some of waiting_ are, or are refused
 };
 

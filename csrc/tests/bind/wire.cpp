@@ -137,6 +137,8 @@ struct Response {
   std::string raw;
   std::vector<float> floats, top_floats;
   std::vector<u32> ids, top_ids;
+  std::deque<Response> choices;  // of the generation, beside the first
+  std::vector<GenerationView> other_choices;
   std::deque<std::string> names;
   std::vector<LabelView> labels;
   std::vector<EntityView> entities;
@@ -151,6 +153,7 @@ struct Response {
     if (in.contains("multi")) read_vectors(Output::kMulti, in["multi"]);
     if (in.contains("classification")) read_labels(in["classification"]);
     if (in.contains("generation")) read_generation(in["generation"]);
+    if (in.contains("other_choices")) read_choices(in["other_choices"]);
     if (in.contains("sparse")) read_sparse(in["sparse"]);
     if (in.contains("entities")) read_entities(in["entities"]);
     if (in.contains("timings")) {
@@ -170,6 +173,7 @@ struct Response {
       view.usage = &usage;
     }
   }
+  Response() = default;
   Response(const Response&) = delete;
 
  private:
@@ -204,6 +208,13 @@ struct Response {
         std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>, std::vector<float>>>();
     view.output = Output::kGeneration;
     view.generation = {text, ids, floats, FinishReason(reason), {top_ids, top_floats}};
+  }
+  void read_choices(const py::handle& in) {
+    for (const py::handle each : in) {
+      choices.emplace_back().read_generation(each);
+      other_choices.push_back(choices.back().view.generation);
+    }
+    view.other_choices = other_choices;
   }
 };
 
@@ -241,7 +252,8 @@ py::bytes encode_batch(const std::vector<py::dict>& items) {
 py::bytes encode_chunk(const py::dict& in) {
   const Response response(in);
   const ResponseView& r = response.view;
-  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings};
+  const ChunkView chunk{r.request_id, r.generation, r.usage, r.timings,
+                        in.contains("choice") ? in["choice"].cast<u32>() : 0};
   std::string out;
   append_exactly(&out, chunk_size(chunk), [&](u8* at) { return write_chunk(chunk, at); });
   return out;

@@ -122,9 +122,9 @@ TEST(segment_does_not_overlap) {
     end = at + bytes;
   }
   CHECK(h.total_bytes >= end);
-  CHECK_EQ(h.ids_offset, 256u);
-  CHECK_EQ(h.answer_offset, 384u);  // 20 ids of 4 bytes, rounded up to a line
-  CHECK_EQ(h.slot_stride, 448u);    // seven lines: odd
+  CHECK_EQ(h.ids_offset, 320u);
+  CHECK_EQ(h.answer_offset, 448u);  // 20 ids of 4 bytes, rounded up to a line
+  CHECK_EQ(h.slot_stride, 576u);    // nine lines: odd
 }
 
 // Of the mapping that begins at this address, what is mapped in pages of 2 MiB; 0 as well where the kernel does not

@@ -192,7 +192,7 @@ TEST(a_decoders_step_brings_all_of_its_words) {
     for (u32 i = 0; i < host.words; i++) in[i] = i32(random() % 1000);
     in[kHeaderTokens] = i32(row.tokens), in[kHeaderRuns] = i32(row.runs), in[kHeaderAdmitted] = i32(row.admitted);
     for (u32 i = 0; i <= row.runs; i++) in[host.starts + i] = i32(i * row.tokens / row.runs);
-    in[kHeaderTop] = row.tokens % 2;
+    in[kHeaderTop] = row.tokens % 2, in[kHeaderTargets] = row.runs % 2;
     std::vector<i32> expected(row.runs);
     for (u32 i = 0; i < row.runs; i++)
       for (i32 at = in [host.starts + i]; at < in[host.starts + i + 1]; at++)
@@ -210,7 +210,10 @@ TEST(a_decoders_step_brings_all_of_its_words) {
         if (i < row.admitted)
           CHECK_EQ(step->output()[host.out_finish + i], in[host.admitted + i * kAdmittedWords + kAdmittedWords - 1]);
       }
-      const u32 up = row.graph.admitted + row.admitted * kAdmittedWords;
+      const u32 up = in[kHeaderTargets] ? row.graph.targets + row.runs * kTargetWords
+                                        : row.graph.admitted + row.admitted * kAdmittedWords;
+      for (u32 i = 0; in[kHeaderTargets] && i < row.runs * kTargetWords; i++)
+        CHECK_EQ(staging[row.graph.targets + i], in[host.targets + i]);
       CHECK_EQ(cuda().count("bytes to the device"), i64(up * 4));
       const u32 down = in[kHeaderTop] ? row.graph.out_top + row.runs * kTopWords : row.graph.out_finish + row.runs;
       CHECK_EQ(cuda().count("bytes to the host"), i64((kStampWords + down) * 4));

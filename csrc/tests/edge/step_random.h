@@ -37,7 +37,7 @@ inline RandomItems random_items(fuzz::Random& random, u32 most = 12) {
   RandomItems out;
   const bool pairs = random.one_in(2), limited = random.one_in(2), optioned = random.one_in(2);
   const bool called = random.one_in(2), generates = random.one_in(2), traced = random.one_in(2),
-             stated = random.one_in(2);
+             stated = random.one_in(2), attached = random.one_in(2);
   out.names = {"", "a tenant", "another", "Z\xc3\xbcrich", std::string(255, 'x')};
   for (u64 n = random.below(most + 1); n; n--) {
     std::vector<u32>& ids = out.ids.emplace_back(random.below(random.one_in(8) ? 300 : 9));
@@ -48,6 +48,9 @@ inline RandomItems random_items(fuzz::Random& random, u32 most = 12) {
     if (optioned) item.options = StepOptions::unpack(random.next());
     if (called) item.tenant = out.names[random.below(5)], item.group = out.names[random.below(5)];
     if (generates) item.generate = &out.generates.emplace_back(random_sampling(random));
+    if (attached)
+      for (std::string_view& part : item.attached)
+        if (random.one_in(2)) part = out.names[random.below(5)];
     if (traced && random.one_in(3)) {
       item.span = &out.spans.emplace_back();
       for (u8& byte : out.spans.back().trace_id) byte = u8(random.next());

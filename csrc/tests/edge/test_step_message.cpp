@@ -24,6 +24,7 @@ void check_same(const StepItem& a, const StepItem& b) {
   CHECK_EQ(!a.span, !b.span);
   if (a.span) CHECK(!std::memcmp(a.span, b.span, sizeof *a.span));
   CHECK_EQ(a.trace_state, b.trace_state);
+  CHECK(a.attached == b.attached);
 }
 
 }  // namespace
@@ -151,6 +152,42 @@ TEST(spans_belong_to_items) {
   CHECK_EQ(why({1, 1, 2, 3}, 1), "");
   CHECK_EQ(why({1, 1, 2, 3}, 2), "columns of different lengths");
   CHECK_EQ(why({}, 1), "columns of different lengths");
+}
+
+// Many items have the same part, which is written once; and parts of items and of kinds that are not there.
+TEST(attachments_belong_to_items) {
+  constexpr u32 kId = 5;
+  const std::string schema(4000, 'x');
+  const auto message = [&](bool attached) {
+    StepRequestWriter writer;
+    for (u32 i = 0; i < 3; i++)
+      writer.add({.number = i + 1,
+                  .ids = {&kId, 1},
+                  .first_len = 1,
+                  .options = {},
+                  .attached = {std::string_view(attached ? schema : ""), ""}});
+    CHECK_EQ(writer.part_bytes(), attached ? schema.size() : 0);
+    return written(writer);
+  };
+  CHECK(message(true).size() < schema.size() + 300);
+  const auto why = [&](std::vector<u32> words, u32 parts) {
+    std::vector<u8> bytes = message(false);
+    bytes.resize(bytes.size() - kChecksumBytes);
+    for (; parts; parts--) bytes.insert(bytes.end(), {0x82, 1, 1, 'a'});
+    bytes.insert(bytes.end(), {0x8a, 1, u8(4 * words.size())});
+    const u8* column = reinterpret_cast<const u8*>(words.data());
+    bytes.insert(bytes.end(), column, column + 4 * words.size());
+    bytes.resize(bytes.size() + kChecksumBytes);
+    seal_step_message(bytes.data(), bytes.data() + bytes.size() - kChecksumBytes);
+    StepRequestReader reader;
+    const char* found = reader.read(bytes);
+    return std::string(found ? found : "");
+  };
+  CHECK_EQ(why({0, 0, 0, 0, 1, 1, 2, 0, 0}, 2), "");
+  const std::vector<u32> astray[] = {{3, 0, 0}, {0, kAttachmentKinds, 0}, {1, 0, 0, 0, 0, 0}, {1, 1, 0, 1, 1, 0}};
+  for (const auto& words : astray) CHECK_EQ(why(words, 2), "an attachment of an item that is not there");
+  CHECK_EQ(why({0, 0, 2}, 2), "an attachment that is not there");
+  CHECK_EQ(why({0, 0}, 2), "an attachment that is cut off");
 }
 
 // As many names and items as a message has room for, and an item too many.

@@ -275,6 +275,12 @@ TEST(choices_of_prompts) {
     CHECK(!reader.item(i, view));
     CHECK((std::tuple(view.text, view.generate.seed) == std::tuple<std::string_view, u64>(wanted[i])));
   }
+  CHECK_EQ(error_of(reader, R"({"prompt":["a","b"],"best_of":2,"stream":false,"seed":5})"), "");
+  RequestView candidate;
+  CHECK_EQ(reader.items(), 4u);
+  CHECK(!reader.item(3, candidate) && candidate.text == "b" && candidate.generate.seed == 6);
+  CHECK(candidate.generate.logprobs && candidate.generate.candidates() == 1);  // for the comparison
+  CHECK(reader.wants() == Output::kText);
   CHECK_EQ(error_of(reader, R"({"prompt":"a","n":2})"), "");
   RequestView view;
   CHECK(!reader.item(1, view) && !view.generate.has(kSeedField));  // the front door draws one
@@ -286,10 +292,13 @@ TEST(wrong_completions) {
   CompletionsReader reader(kItemsMax);
   const Wrong cases[] = {
       {"{}", "prompt: must be given"},
-      {R"({"prompt":["a","b"],"stream":true})", "prompt: 2 prompts, at most 1 with stream"},
       {R"({"prompt":"a","n":0})", "n: is 0, must be at least 1"},
-      {R"({"prompt":"a","n":2,"stream":true})", "n: 2, at most 1 with stream"},
-      {R"({"prompt":["a","b"],"n":4294967295})", "n: 4294967295, at most 4 answers to one request"},
+      {R"({"prompt":["a","b"],"n":4294967295})", "n: 4294967295, at most 128"},
+      {R"({"prompt":["a","b"],"n":3,"stream":true})", "n: 3, at most 4 answers to one request"},
+      {R"({"prompt":["a","b"],"n":2,"best_of":3})", "best_of: 3, at most 4 answers to one request"},
+      {R"({"prompt":"a","n":2,"best_of":1})", "best_of: 1, at least n, 2"},
+      {R"({"prompt":"a","best_of":2,"stream":true})",
+       "best_of: 2 with n 1: which ones are best is known only at the end, so a stream has as many as n"},
       {R"({"prompt":"a","echo":true})", "echo: can only have its default here"},
       {R"({"prompt":"a","logit_bias":{"x":1}})", "logit_bias: 'x' is no token id"},
       {R"({"prompt":"a","logit_bias":{"-5":1}})", "logit_bias: '-5' is no token id"},
@@ -350,7 +359,8 @@ TEST(answers_with_completions) {
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
            R"("index":0,"logprobs":null,"finish_reason":null}]})"
            "\n\n");
-  CHECK_EQ(chunk_of(writer, call, {0, {"b", {}, {}, FinishReason::kLength}, &usage, nullptr}),
+  const CallUsage of_call{1, 3, 2};
+  CHECK_EQ(chunk_of(writer, call, {0, {"b", {}, {}, FinishReason::kLength}, &usage, nullptr, 0, &of_call}),
            R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"b",)"
            R"("index":0,"logprobs":null,"finish_reason":"length"}]})"
            "\n\n"
@@ -362,6 +372,43 @@ TEST(answers_with_completions) {
            R"("index":0,"logprobs":null,"finish_reason":null}],)"
            R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
            "\n\n");
+}
+
+// The last piece of one choice ends nothing; that of the last one is followed by the usage of all.
+TEST(pieces_of_several_choices) {
+  const Usage usage{.input_tokens = 3, .output_tokens = 2};
+  const CallUsage all{4, 12, 9};
+  const auto context = [](CompletionsHead head) { return std::string(bytes_of(head)) + R"("id":"cmpl-1")"; };
+  const std::string at_end = context({.usage = CompletionsHead::Usage::kAtEnd, .choices = {2, 2}});
+  const std::string head = R"(data: {"object":"text_completion","id":"cmpl-1","model":"m","choices":[)";
+  const GenerationView end{"b", {}, {}, FinishReason::kLength};
+  const std::string said = head + R"({"text":"b","index":3,"logprobs":null,"finish_reason":"length"}]})" + "\n\n";
+  CHECK_EQ(chunk_of(kCompletionsWriter, {at_end, "m@1"}, {0, end, &usage, nullptr, 3}), said);
+  CHECK_EQ(chunk_of(kCompletionsWriter, {at_end, "m@1"}, {0, end, &usage, nullptr, 3, &all}),
+           said + head + R"(],"usage":{"prompt_tokens":6,"completion_tokens":9,"total_tokens":15}})" +
+               "\n\ndata: [DONE]\n\n");
+}
+
+// Of three candidates the two whose tokens are likelier on the mean, best first. The tokens of all count.
+TEST(the_best_of_a_prompts_candidates) {
+  const Usage usage{.input_tokens = 3, .output_tokens = 2};
+  const float logprobs[][2] = {{-0.5f, -2}, {-1, -1}, {-1, -0.5f}};
+  const u32 ids[] = {5, 6};
+  ResponseView items[3];
+  for (u32 i = 0; i < 3; i++) {
+    items[i].output = Output::kGeneration;
+    items[i].generation = {std::string_view("abc").substr(i, 1), ids, logprobs[i], FinishReason::kStop};
+    items[i].usage = &usage;
+  }
+  const auto found = [&](BestOf choices) {
+    const std::string context = std::string(bytes_of(CompletionsHead{.choices = choices})) + R"("id":"cmpl-1")";
+    return answered(kCompletionsWriter, {context, "m@1"}, items);
+  };
+  CHECK_EQ(found({2, 3, false}), R"({"object":"text_completion","id":"cmpl-1","model":"m","choices":[)"
+                                 R"({"text":"c","index":0,"logprobs":null,"finish_reason":"stop"},)"
+                                 R"({"text":"b","index":1,"logprobs":null,"finish_reason":"stop"}],)"
+                                 R"("usage":{"prompt_tokens":3,"completion_tokens":6,"total_tokens":9}})");
+  CHECK(found({1, 3, true}).find(R"("token_logprobs":[-1,-0.5])") != std::string::npos);
 }
 
 namespace {
@@ -445,7 +492,7 @@ TEST(a_prompt_counts_once_whatever_its_choices) {
   item.output = Output::kGeneration;
   item.usage = &usage;
   const ResponseView items[] = {item, item, item, item};
-  const std::string context = std::string(bytes_of(CompletionsHead{.choices = 2})) + R"("id":"cmpl-1")";
+  const std::string context = std::string(bytes_of(CompletionsHead{.choices = {2, 2}})) + R"("id":"cmpl-1")";
   const std::string found = answered(kCompletionsWriter, {context, "m@1"}, items);
   CHECK(found.ends_with(R"("usage":{"prompt_tokens":6,"completion_tokens":8,"total_tokens":14}})"));
   CHECK(found.find(R"("index":3)") != std::string::npos);

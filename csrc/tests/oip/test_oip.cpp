@@ -95,7 +95,7 @@ TEST(a_generator_without_a_tokenizer_has_no_text) {
   World w;
   w.segment.route(0).task = Task::kGenerate;
   RefusalWriter refusals{TimeLimits{}};
-  RequestChecker checker(*w.routes, refusals);
+  RequestChecker checker(*w.routes, refusals, ~u64(0));
   RequestView view;
   view.input = Input::kTokenIds;
   u32 route;

@@ -47,6 +47,7 @@ struct Ask {
   std::optional<float> repetition_penalty = {};
   std::optional<u32> no_repeat_ngram_size = {}, min_tokens = {};
   std::vector<u32> suppress_ids = {};
+  u32 n = 0, best_of = 0;
 
   std::string bytes() const {
     u8 buffer[65536];
@@ -78,7 +79,9 @@ struct Ask {
     if (no_repeat_ngram_size) generate.varint(varint_tag(11)), generate.varint(*no_repeat_ngram_size);
     if (min_tokens) generate.varint(varint_tag(12)), generate.varint(*min_tokens);
     for (const u32 id : suppress_ids) generate.varint(varint_tag(13)), generate.varint(id);
-    generate.scalar(22, top_logprobs);
+    if (n) generate.varint(varint_tag(20)), generate.varint(n);
+    if (best_of) generate.varint(varint_tag(21)), generate.varint(best_of);
+    if (top_logprobs) generate.varint(varint_tag(22)), generate.varint(top_logprobs);
     out.bytes(6, inner, size_t(generate.end() - inner));
     u8 options[64];
     WireWriter output(options);
@@ -126,6 +129,8 @@ struct Chunk {
   bool has_usage = false, has_timings = false;
   u64 input_tokens = 0, output_tokens = 0;
   i32 code = 0;  // of an item's status
+  u64 choice = 0;
+  std::vector<std::string> others;  // texts of the other choices
 };
 
 inline void read_usage(std::string_view bytes, Chunk& chunk) {
@@ -173,6 +178,8 @@ inline Chunk read_chunk(std::string_view bytes, u32 first = 2) {
     if (field == first + 2) chunk.finish = value;
     if (field == 5) read_floats(part, chunk.logprobs);
     if (field == 8) read_top(part, chunk);
+    if (first == 1 && field == 11) chunk.others.push_back(read_chunk(part, 1).text);
+    if (first == 2 && field == 12) chunk.choice = value;
     if (first == 2 && field == 6) read_usage(part, chunk);
     if (first == 2 && field == 7) chunk.has_timings = true;
   }

@@ -479,6 +479,141 @@ TEST(items_of_batches_and_streams_generate) {
   CHECK(test.dispatcher->controls() == std::vector<Control>({Control::kStop}));
 }
 
+// Each choice is an item with a seed of its own, and the prompt counts once.
+TEST(choices_are_answered_together) {
+  Generating test;
+  const i32 stream = test.send("Predict", {.ids = {5, 6}, .request_id = 9, .seed = 7, .n = 3});
+  CHECK_EQ(test.dispatcher->claim(), size_t(3));
+  for (u32 i = 0; i < 3; i++) CHECK_EQ(test.dispatcher->slot(i).sampling.seed, u64(7 + i));
+  CHECK_EQ(test.dispatcher->slot(0).flags & kLogprobs, 0);
+  test.make({'a'}, 2);
+  test.finish('z', Finish::kLength, 2);
+  test.finish('y', Finish::kLength, 1);
+  CHECK(!test.answer(stream).closed);
+  test.finish('x', Finish::kLength, 0);
+  const Chunk found = test.prediction(stream);
+  CHECK_EQ(test.answer(stream).code(), kOk);
+  CHECK_EQ(found.request_id, u64(9));
+  CHECK_EQ(found.text, "x");
+  CHECK(found.others == (std::vector<std::string>{"y", "az"}));
+  CHECK_EQ(found.input_tokens, u64(2));
+  CHECK_EQ(found.output_tokens, u64(4));
+  CHECK_EQ(test.counted(kPredict, StatusCode::kOk), u64(1));
+  CHECK_EQ(test.items(StatusCode::kOk), u64(3));
+}
+
+// The double's later tokens are less likely, so the shortest text is the best.
+TEST(the_best_candidates_are_the_choices) {
+  for (const bool logprobs : {false, true}) {
+    Generating test;
+    const i32 stream = test.send("Predict", {.ids = {5}, .logprobs = logprobs, .n = 2, .best_of = 3});
+    CHECK_EQ(test.dispatcher->claim(), size_t(3));
+    CHECK(test.dispatcher->slot(0).flags & kLogprobs);
+    test.make({'a', 'b'}, 0), test.make({'c'}, 1);
+    for (const u32 last : {'x', 'y', 'z'}) test.finish(last, Finish::kLength);
+    const Chunk found = test.prediction(stream);
+    CHECK_EQ(found.text, "z");
+    CHECK(found.others == std::vector<std::string>{"cy"});
+    CHECK_EQ(found.logprobs.size(), size_t(logprobs));
+    CHECK_EQ(found.output_tokens, u64(6));
+  }
+}
+
+TEST(chunks_say_their_choice) {
+  Generating test;
+  const i32 stream = test.send("Generate", {.ids = {5}, .request_id = 4, .n = 2});
+  CHECK_EQ(test.dispatcher->claim(), size_t(2));
+  test.make({'a'}, 1), test.make({'b', 'c'}, 0), test.finish('d', Finish::kLength, 1);
+  CHECK(!test.answer(stream).closed);
+  test.finish('e', Finish::kStop, 0);
+  CHECK_EQ(test.answer(stream).code(), kOk);
+  std::string said;
+  for (const Chunk& chunk : test.chunks(stream)) {
+    CHECK_EQ(chunk.request_id, u64(4));
+    CHECK_EQ(chunk.has_usage, chunk.finish != 0);
+    said += std::to_string(chunk.choice) + chunk.text + (chunk.finish ? "." : "");
+    if (chunk.has_usage) CHECK_EQ(chunk.output_tokens, u64(chunk.choice ? 2 : 3));
+  }
+  CHECK_EQ(said, "1a0b0c1d.0.");
+  CHECK_EQ(test.counted(kGenerate, StatusCode::kOk), u64(1));
+}
+
+TEST(choices_that_are_refused) {
+  const std::pair<std::pair<const char*, Ask>, const char*> cases[] = {
+      {{"Predict", {.ids = {5}, .n = 129}}, "generate.n: 129, at most 128"},
+      {{"Predict", {.ids = {5}, .best_of = 6}}, "generate.best_of: 6, at most 5 answers to one request"},
+      {{"Predict", {.ids = {5}, .n = 3, .best_of = 2}}, "generate.best_of: 2, at least n, 3"},
+      {{"Generate", {.ids = {5}, .n = 1, .best_of = 2}},
+       "generate.best_of: 2 with n 1: which ones are best is known only at the end, so a stream has as many as n"},
+      {{"Predict", {.ids = {kVocab}, .n = 2}}, "token_ids: id 300, the vocabulary has 300"},
+  };
+  PredictOptions options;
+  options.settings.max_request_items = 5;
+  for (const auto& [call, reason] : cases) {
+    Generating test(Generating::usual(), {}, options);
+    const i32 stream = test.send(call.first, call.second);
+    CHECK_EQ(test.answer(stream).code(), kInvalid);
+    CHECK_EQ(test.answer(stream).fields["grpc-message"], reason);
+    CHECK_EQ(test.dispatcher->claim(), size_t(0));
+  }
+  Generating test;
+  const i32 stream = test.send("PredictStream", {.ids = {4}, .n = 2});
+  CHECK_EQ(test.prediction(stream).code, i32(StatusCode::kInvalidArgument));
+}
+
+// The client hears of the failure at once, and what it does not get is not made.
+TEST(a_failed_choice_ends_the_others) {
+  for (const char* method : {"Predict", "Generate"}) {
+    Generating test;
+    const i32 stream = test.send(method, {.ids = {5}, .n = 3});
+    CHECK_EQ(test.dispatcher->claim(), size_t(3));
+    test.make({'a'}, 2);
+    Slot& slot = test.dispatcher->slot(1);
+    test.dispatcher->finish('x', Finish::kLength, 1);
+    slot.kind = fastqps::Answer::kFloats;
+    test.client->run();
+    CHECK_EQ(test.answer(stream).code(), kInternal);
+    CHECK(test.answer(stream).closed);
+    CHECK_EQ(test.chunks(stream).size(), size_t(*method == 'G'));
+    CHECK_EQ(test.items(StatusCode::kCancelled), u64(2));
+    CHECK_EQ(test.world.segment.door(0).slots_used.load(), 2u);
+    CHECK(test.dispatcher->controls() == std::vector<Control>(2, Control::kCancel));
+    test.make({'b'}, 1);  // too late
+    test.finish('c', Finish::kLength, 0), test.finish('c', Finish::kLength, 0);
+    CHECK_EQ(test.world.segment.door(0).slots_used.load(), 0u);
+    CHECK_EQ(test.counted(*method == 'G' ? kGenerate : kPredict, StatusCode::kInternal), u64(1));
+  }
+}
+
+TEST(choices_that_nobody_waits_for) {
+  for (const bool lost : {false, true}) {
+    Generating test;
+    const i32 stream = test.send("Generate", {.ids = {5}, .n = 3});
+    CHECK_EQ(test.dispatcher->claim(), size_t(3));
+    test.make({'a'}, 0), test.finish('b', Finish::kLength, 1);
+    lost ? test.client->close() : (test.client->reset(stream), test.client->run());
+    for (int i = 0; i < 10; i++) test.door.turn();
+    CHECK_EQ(test.dispatcher->controls().size(), size_t(2));
+    CHECK_EQ(test.world.segment.door(0).slots_used.load(), 2u);
+    CHECK_EQ(test.counted(kGenerate, StatusCode::kCancelled), u64(1));
+    test.dispatcher->finish('c', Finish::kLength), test.dispatcher->finish('c', Finish::kLength);
+    for (int i = 0; i < 10; i++) test.door.turn();
+    CHECK_EQ(test.world.segment.door(0).slots_used.load(), 0u);
+  }
+}
+
+TEST(a_deadline_ends_all_choices) {
+  Generating test;
+  const u64 asked = now_ns();
+  const i32 stream = test.send("Generate", {.ids = {5}, .n = 2}, {{"grpc-timeout", "300m"}});
+  CHECK_EQ(test.dispatcher->claim(), size_t(2));
+  test.make({'a'}, 1);
+  ends_after(test.door, *test.client, asked, 300 * kMillisecond, [&] { return test.answer(stream).closed; });
+  CHECK_EQ(test.answer(stream).code(), kDeadline);
+  CHECK(test.dispatcher->controls() == std::vector<Control>(2, Control::kCancel));
+  CHECK_EQ(test.counted(kGenerate, StatusCode::kDeadlineExceeded), u64(1));
+}
+
 TEST(death_before_the_first_chunk_runs_it_again) {
   Generating test;
   // Tokens are made and hints lost, so nothing has been sent; and a Predict has read half of its stop string.

@@ -210,6 +210,10 @@ TEST(responses_are_written) {
   CHECK_EQ(written({.output = Output::kGeneration, .generation = likely}),
            "\x22\x0e\x12\x01\x01\x42\x09\x0a\x01\x01\x12\x04\x00\x00\x80\xbf"s);
   CHECK_EQ(written(ChunkView{.generation = likely}), "\x1a\x01\x01\x42\x09\x0a\x01\x01\x12\x04\x00\x00\x80\xbf"s);
+  const GenerationView others[] = {{"a", {}, {}, FinishReason::kStop}, {}};
+  CHECK_EQ(written({.output = Output::kGeneration, .generation = {"b"}, .other_choices = others}),
+           "\x22\x0c\x0a\x01\x62\x5a\x05\x0a\x01\x61\x18\x01\x5a\x00"s);
+  CHECK_EQ(written(ChunkView{.choice = 3}), "\x60\x03"s);
 
   const StatusView status{.code = 8, .retry_after_ms = 20, .message = "full"};
   const Timings timings{{1, 0, 0, 0, 0, 200, 0, 3}};

@@ -258,6 +258,74 @@ TEST(a_suspect_waits_for_its_structure_alone) {
   CHECK(w.host.tokens[plain] == expected_tokens({3}, 8, true));
 }
 
+// A prompt that waited for its structure has its rows in front of what is claimed beside it.
+TEST(who_is_claimed_beside_a_compiled_structure_has_room_too) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const auto prompt = [](u32 first) { return List{first, 1, 2, 3, 4, 5, 6, 7, 8, 9}; };
+  w.structure_bytes = 64;
+  std::vector<u32> slots{w.put(prompt(50), 3, kIgnoreEos)};
+  w.structure_bytes = 0;
+  CHECK(!d.launch());
+  for (const auto& each : d.stepper.take_structured()) d.stepper.compiled(each.ticket, "");
+  for (u32 i = 51; i < 53; i++) slots.push_back(w.put(prompt(i), 3, kIgnoreEos));
+  d.finish(*w.slab);
+  for (u32 i = 0; i < slots.size(); i++) CHECK(w.host.tokens[slots[i]] == expected_tokens(prompt(50 + i), 3, true));
+}
+
+TEST(ids_beyond_the_vocabulary_end_alone_with_a_structure_too) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  for (const u32 structure_bytes : {0u, 64u}) {
+    w.structure_bytes = structure_bytes;
+    const u32 wrong = w.put({1, 1000}, 3);
+    CHECK(!d.launch());
+    CHECK(d.stepper.take_structured().empty());
+    w.slab->drain();
+    CHECK_EQ(w.host.status[wrong], u16(StatusCode::kInternal));
+  }
+}
+
+// A compiled structure joins the next step of a lane in time. Until then the dispatcher rests.
+TEST(a_compiled_structure_lets_the_dispatcher_rest_until_a_step_is_due) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2);
+  const auto gather = [&d] {
+    const i32 s = d.stepper.gather(1'000'000);
+    if (s < 0) return false;
+    CHECK(d.stepper.launch(u32(s)));
+    d.flying[s / 2].push_back(u32(s));
+    return true;
+  };
+  for (u32 i = 0; i < 2; i++) {
+    w.put({i}, 12, kIgnoreEos);
+    CHECK(d.launch());  // each on its lane
+  }
+  for (u32 round = 0; round < 3; round++) {  // steps take their time
+    for (u32 lane = 0; lane < 2; lane++) d.retire(20'000, lane);
+    for (u32 lane = 0; lane < 2; lane++) CHECK(d.launch());
+  }
+  w.structure_bytes = 64;
+  const u32 structured = w.put({9}, 3, kIgnoreEos);
+  u64 ticket = 0;
+  while (!ticket) {
+    gather();
+    for (const auto& each : d.stepper.take_structured()) ticket = each.ticket;
+  }
+  for (u32 lane = 0; lane < 2; lane++)
+    while (d.flying[lane].size() < 2) gather();
+  for (const u32 lane : {1u, 0u}) d.retire(lane * 20'000, lane);  // the next ones have just begun
+  d.stepper.compiled(ticket, "");
+  u32 polls = 0;
+  while (w.state(structured) != State::kLaunched) {
+    const u64 began = now_ns();
+    if (!gather() && now_ns() - began < 500'000) polls++;
+    for (u32 lane = 0; lane < 2; lane++)
+      if (d.flying[lane].size() == 2) d.retire(0, lane);
+  }
+  CHECK(polls < 10);
+}
+
 // One death makes suspects of all that ran: whoever comes behind them does not wait until the last one has run alone.
 TEST(others_are_served_between_suspects) {
   World w;

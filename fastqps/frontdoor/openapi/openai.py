@@ -69,8 +69,6 @@ _GENERATED: dict[str, Json] = dict(
     stream_options=js.optional(
         js.only(include_usage=js.BOOL, continuous_usage_stats=js.BOOL, include_obfuscation=js.BOOL)
     ),
-    n=js.optional(js.ONE_OR_MORE),
-    best_of={"enum": [1, None]},
     logit_bias=js.optional({"type": "object", "maxProperties": 0}),
     length_penalty={"enum": [1, None]},
     skip_special_tokens={"enum": [True, None]},

@@ -77,8 +77,11 @@ def _option(row: OptionRow) -> Json:
     return {**made, "maximum": int(row.high)} if math.isfinite(row.high) else made
 
 
+_OF_CHOICES = ("n", "best_of")  # which only protocols with a place for several answers take
 GENERATE_OPTIONS: Json = {
-    row.name: optional(_option(row)) for row in OPTIONS if row.by_name and row.path.startswith("generate.")
+    row.name: optional(_option(row))
+    for row in OPTIONS
+    if row.path.startswith("generate.") and (row.by_name or row.name in _OF_CHOICES)
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, TOP_LOGPROBS_MAX, sequence_params
+from fastqps._core import ADMITTED_WORDS, HEADER_TARGETS, TARGET_WORDS, TOP_LOGPROBS_MAX, sequence_params
 from fastqps.kernels.checks.inputs import Case, Random
 
 LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
@@ -79,18 +79,23 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
     records = [[0] * ADMITTED_WORDS for _ in range(slots)]
     for slot, run, stop_id in zip(slot_of, RUNS, stop_ids, strict=True):
         records[slot] = run.params(slot, stop_id)
+    counts = random.ints([2 * n, n, 0], len(a["counts"]))
     new = {
         "logits": logits.to(a["logits"].dtype),
         "starts": random.ints([2 * i for i in range(n + 1)], size + 1),  # each run has two rows
         "kv_slots": random.ints([slot for slot in slot_of for _ in range(2)], 2 * n + _SPARE),
         "made": random.ints([_MADE] * n, size),
         "params": torch.tensor(records, dtype=torch.int32, device=random.device),
-        "counts": random.ints([2 * n, n, 0], len(a["counts"])),
+        "counts": counts,
         "stamps": random.stamps(a["stamps"]),
         "logprobs": torch.zeros(size, device=random.device),
         "last_token": random.below(vocab, slots),
     }
     new |= {name: random.ints([-1], size) for name in ("tokens", "finish")}
     new["top"] = random.ints([0], size * 2 * TOP_LOGPROBS_MAX).reshape(size, -1)
+    # None of the runs has any, although the step's header says that some have.
+    targets = random.ints([0], size * TARGET_WORDS).reshape(size, -1)
+    counts[HEADER_TARGETS] = 1
+    new["targets"] = targets if a.get("targets") is not None else None
     mutated = ("tokens", "logprobs", "finish", "top", "last_token")
     return Case(a | new, mutated, dict.fromkeys(mutated[:4], n), {"top": TOP_LOGPROBS_MAX})

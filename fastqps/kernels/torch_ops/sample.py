@@ -43,7 +43,7 @@ def sample(
     given = scripted(targets, counts).expand(len(logits))
     together = max(1, _LOGITS_MAX // logits.shape[1])
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
-        chosen = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        chosen: tuple[torch.Tensor, ...] = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
         if targets is not None:
             chosen = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen)
         for to, new in zip(outputs, chosen, strict=False):

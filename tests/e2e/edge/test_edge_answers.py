@@ -189,6 +189,21 @@ def test_generations(pair: Pair) -> None:
     assert_equal(requests, direct, in_a_stream(pair.stubs[1], requests))
 
 
+def test_choices(pair: Pair) -> None:
+    """Each is an item of its own at the edge. Of equal candidates the first is the better one, at both."""
+    sampled = {"seed": 3, "temperature": 1.0, "max_tokens": 12}
+    forms: list[dict[str, Any]] = [{"n": 3}, {"n": 2, "best_of": 4}, {"n": 2, "logprobs": True, "stop": ["e"]}]
+    requests = [ask("generator", i, text="The cat ", generate={**sampled, **form}) for i, form in enumerate(forms)]
+    direct = answers(pair.stubs[0], requests)
+    assert [len(each.generation.other_choices) for each in direct] == [2, 1, 1]
+    assert_equal(requests, direct, answers(pair.stubs[1], requests))
+    found: list[list[int]] = [[], [], []]
+    for chunk in pair.stubs[1].Generate(requests[0], timeout=PATIENCE_S):
+        found[chunk.choice] += chunk.token_ids
+    made = direct[0].generation
+    assert found == [list(each.token_ids) for each in (made, *made.other_choices)]
+
+
 def test_streamed_generations(pair: Pair) -> None:
     """Chunks may be cut elsewhere: their sum is the same, and the last one has the same usage."""
     requests = generations()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
 from upstream_state import edge_of
 
+import fastqps
 from fastqps import AsyncClient
-from fastqps.errors import CallError
+from fastqps.errors import CallError, InvalidArgument
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
@@ -78,7 +80,7 @@ async def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault
             tasks.append(asyncio.create_task(one(stub, i, bool(i % 3))))
             await asyncio.sleep(0.01)
         await sees(lambda: begun == 16, "all streams have begun")
-        assert all(server.metrics()["fastqps_cache_slots_used"] for server in servers), "both have some"
+        assert all(map(made, servers)), "both have some"
         await asyncio.to_thread(fault, servers[0])
         for i, tokens in enumerate(await asyncio.gather(*tasks)):
             assert tokens == [i, 7, 8, 9] * (LONG // 4), (i, tokens)
@@ -97,8 +99,6 @@ async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) 
     servers, edge = between(serve, *flags, f"--model={model}", "--canary-interval=0", echo=True, env=env)
     alone = Alone(model, LONG)
     asked = requests(24, 64, seed=3)
-    for each in asked:
-        each.options.pop("logit_bias", None)  # edges refuse it
     unseeded = pb.PredictRequest(
         token_ids={"ids": [5, 6, 7]}, generate={"max_tokens": UNSEEDED, "temperature": 1.5, "ignore_eos": True}
     )
@@ -155,3 +155,25 @@ async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) 
     assert all("other tokens" in str(error) for error in failures), failures
     assert len(failures) < 4, failures
     edge.until_idle()
+
+
+def test_structures_go_along(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Texts with and without a structure through an edge have the engine's tokens, and what a server refuses is
+    refused."""
+    model = write_generator(tmp_path / "tiny")
+    flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=64")
+    _, edge = between(serve, *flags, f"--model={model}")
+    asked: list[dict[str, Any]] = [{"regex": f"{i}(a|b){{2,8}}"} for i in range(20)] + [{} for _ in range(10)]
+    asked += [{"json_object": True}, {"grammar": 'start: "x" /[0-9]+/'}, {"json_schema": {"enum": ["a", 12]}}]
+    engine = fastqps.Engine(str(model), dtype="float32", max_output_tokens=64)
+    want = [engine.generate(["The cat"], max_tokens=16, **options)[0].token_ids for options in asked]
+    with fastqps.Client(edge.address) as client, ThreadPoolExecutor(16) as pool:
+
+        def generate(options: dict[str, Any]) -> list[int]:
+            return client.generate("The cat", max_tokens=16, **options).token_ids
+
+        assert list(pool.map(generate, asked)) == want
+        with pytest.raises(InvalidArgument, match=r"generate\.structure: .*strin"):
+            client.generate("a", json_schema={"type": "strin"})
+        with pytest.raises(InvalidArgument, match="at most 65536"):
+            client.generate("a", regex="a" * 70_000)

@@ -189,6 +189,23 @@ def test_fields(server: Server, body: dict[str, Any], prompt: str | None) -> Non
     assert answer["choices"][0]["message"]["content"] == (prompt or "user: Hi <|end|>\nassistant:")
 
 
+def test_streamed_choices(server: Server) -> None:
+    """Each has its role first and its end last."""
+    body = {"messages": [USER], "n": 3, "stream": True, "stream_options": {"include_usage": True}}
+    status, events = post(server, body)
+    assert status == 200 and events[-2:] == ["data: [DONE]", ""]
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    of_choice: list[list[dict[str, Any]]] = [[], [], []]
+    for chunk in chunks[:-1]:
+        of_choice[chunk["choices"][0]["index"]].append(chunk["choices"][0])
+    for parts in of_choice:
+        deltas = [part["delta"] for part in parts]
+        assert deltas[0] == {"role": "assistant", "content": ""} and deltas[-1] == {}
+        assert "".join(delta["content"] for delta in deltas[:-1]) == "user: Hi <|end|>\nassistant:"
+    whole = post(server, {"messages": [USER], "n": 3})[1]
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"] == whole["usage"]
+
+
 IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from generators import write_generator
+from hostile_structures import HOSTILE, TOO_MUCH
 from posting import Poster
 from serving import Server
 
@@ -83,6 +85,33 @@ def test_a_bad_structure_is_the_requests_fault(client: fastqps.Client) -> None:
     assert client.generate("a", regex="[ab]").text in ("a", "b")
 
 
+def test_hostile_structures_harm_nobody(serve: Callable[..., Server], checkpoint: Path) -> None:
+    """Each is refused. Meanwhile others are answered, also those with a structure that is known, by the same processes,
+    which do not grow."""
+    server = serve(*FLAGS[:-1], "--dispatchers=1", f"--model={checkpoint}")
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(len(TOO_MUCH)) as pool:
+
+        def refused(name: str) -> str:
+            kind, text = HOSTILE[name]
+            with pytest.raises(errors.InvalidArgument, match=r"generate\.structure: ") as error:
+                client.generate("a", max_tokens=4, **{kind: text})  # type: ignore[arg-type]
+            return str(error.value)
+
+        assert client.generate("a", regex="[ab]").text in ("a", "b")
+        dispatcher = server.child("dispatcher 0")
+        resident = dispatcher.memory_info().rss
+        asked = [pool.submit(refused, name) for name in TOO_MUCH]
+        others = 0
+        while not all(each.done() for each in asked):
+            assert client.generate("a", regex="[ab]").text in ("a", "b")
+            assert client.generate("a", max_tokens=4).token_ids
+            others += 1
+        assert all(each.result() for each in asked)
+        assert others > len(TOO_MUCH), "they waited"
+        assert server.child("dispatcher 0") == dispatcher
+        assert dispatcher.memory_info().rss - resident < 64 << 20
+
+
 COMPLETIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}}, SCHEMA),
     ({"response_format": {"type": "json_object"}}, {"type": "object"}),
@@ -116,6 +145,29 @@ def test_completions_take_them_as_openai_and_vllm_do(
 
 
 @pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ({"guided_regex": "[1-9]{3}"}, "[1-9]{3}"),
+        ({"guided_grammar": 'start: "x" /[0-9]/'}, "x[0-9]"),
+        ({"guided_json": json.dumps({"const": [1]})}, r"\s*\[\s*1\s*\]\s*"),
+    ],
+)
+def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, str], match: str) -> None:
+    text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["The cat"]}
+    for seed in range(9):
+        parameters = {"max_tokens": 90, "seed": seed, "temperature": 1.0, **asked}
+        status, answer = post("/v2/models/tiny/infer", {"inputs": [text], "parameters": parameters})
+        assert status == 200, answer
+        outputs = {each["name"]: each["data"][0] for each in answer["outputs"]}
+        if re.fullmatch(match, outputs["text"]):
+            break
+    else:
+        raise AssertionError(outputs)
+    status, answer = post("/v2/models/tiny/infer", {"inputs": [text], "parameters": {"guided_regex": "(a"}})
+    assert status == 400 and "generate.structure" in answer["error"], answer
+
+
+@pytest.mark.parametrize(
     ("asked", "place"),
     [
         ({"response_format": {"type": "yaml"}}, "response_format.type"),
@@ -135,8 +187,8 @@ def test_wrong_ones_are_refused_by_name(post: Poster, asked: dict[str, Any], pla
 
 
 def test_a_dispatcher_that_dies_in_the_middle_changes_no_text(serve: Callable[..., Server], checkpoint: Path) -> None:
-    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=900", f"--model={checkpoint}")
-    asked = {"max_tokens": 800, "seed": 5, "temperature": 1.0, "regex": "[ab]{780}"}
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=2000", f"--model={checkpoint}")
+    asked: dict[str, Any] = {"max_tokens": 1900, "seed": 5, "temperature": 1.0, "regex": "[ab]{1800}"}
     with fastqps.Client(server.address) as client, ThreadPoolExecutor(1) as pool:
         want = client.generate("The cat", **asked).token_ids
         again = pool.submit(client.generate, "The cat", **asked)
@@ -144,3 +196,29 @@ def test_a_dispatcher_that_dies_in_the_middle_changes_no_text(serve: Callable[..
             assert not again.done(), "it was too quick"
         server.child("dispatcher 0").kill()
         assert again.result().token_ids == want
+
+
+def test_a_reload_changes_each_text_as_a_whole(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Each text is of one version of the model, also one that runs while the route flips, and none fails."""
+    versions = [str(write_generator(tmp_path / name, seed)) for seed, name in enumerate(("one", "two"))]
+    asked: dict[str, Any] = {"max_tokens": 100, "seed": 5, "temperature": 1.0, "regex": "[ab]{90}"}
+    engines = [fastqps.Engine(path, dtype="float32", max_output_tokens=100) for path in versions]
+    old, new = (engine.generate(["The cat"], **asked)[0].token_ids for engine in engines)
+    assert old != new
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=100", f"--model=m={versions[0]}")
+    answers: list[list[int]] = []
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(4) as pool:
+
+        def ask_on(until_over: Callable[[], bool]) -> None:
+            while not until_over():
+                answers.append(client.generate("The cat", **asked).token_ids)
+
+        assert client.generate("The cat", **asked).token_ids == old
+        reloading = pool.submit(server.reload, **{"from": versions[1]})
+        asking = [pool.submit(ask_on, reloading.done) for _ in range(3)]
+        status, answer = reloading.result()
+        assert (status, answer["outcome"]) == (200, "reloaded"), answer
+        for each in asking:
+            each.result()
+        assert client.generate("The cat", **asked).token_ids == new
+    assert old in answers and all(each in (old, new) for each in answers)

@@ -220,6 +220,79 @@ def test_choices_are_those_of_requests_with_their_own_seeds(api: Api) -> None:
     assert len({choice["text"] for choice in drawn["choices"]}) > 1
 
 
+def test_streamed_choices_of_several_prompts(api: Api) -> None:
+    """Each choice's events are those of its text, and all end together."""
+    body = {"model": "grammar", "temperature": 8, "min_p": 0.01, "max_tokens": 6, "n": 2, "seed": 7}
+    body["prompt"] = ["She have a apple.", "I has two dog."]
+    whole = api.post.found("/v1/completions", **body)
+    chunks = events(api, "/v1/completions", {**body, "stream_options": {"include_usage": True}})
+    texts, ends = [""] * 4, [0] * 4
+    for chunk in chunks[:-1]:
+        (choice,) = chunk["choices"]
+        texts[choice["index"]] += choice["text"]
+        ends[choice["index"]] += choice["finish_reason"] is not None
+    assert (texts, ends) == ([choice["text"] for choice in whole["choices"]], [1] * 4)
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"] == whole["usage"]
+
+
+def test_the_best_of_many(api: Api) -> None:
+    """They are choices of one of the same seed, whose mean log-probability is the highest; all count as made."""
+    body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 8, "min_p": 0.01, "max_tokens": 6}
+    body |= {"seed": 7, "logprobs": 1}
+
+    def mean(choice: dict[str, Any]) -> float:
+        found: list[float] = choice["logprobs"]["token_logprobs"]
+        return sum(found) / len(found)
+
+    every = api.post.found("/v1/completions", **body, n=5)
+    found = api.post.found("/v1/completions", **body, n=2, best_of=5)
+    best = sorted(every["choices"], key=mean, reverse=True)[:2]
+    assert [choice["text"] for choice in found["choices"]] == [choice["text"] for choice in best]
+    assert found["usage"] == every["usage"]
+    here = fastqps.Engine("grammar", dtype="float32").generate(
+        [str(body["prompt"])], temperature=8, min_p=0.01, max_tokens=6, seed=7, n=2, best_of=5
+    )[0]
+    there = api.client.generate(
+        str(body["prompt"]), model="grammar", temperature=8, min_p=0.01, max_tokens=6, seed=7, n=2, best_of=5
+    )
+    for made in (here, there):
+        assert [made.text, *(each.text for each in made.other_choices)] == [choice["text"] for choice in best]
+        assert made.logprobs is None and made.usage
+        assert made.usage.output_tokens == every["usage"]["completion_tokens"]
+
+
+def test_choices_in_python(api: Api) -> None:
+    asked: Any = {"temperature": 8, "min_p": 0.01, "max_tokens": 6, "seed": 7, "n": 3}
+    engine = fastqps.Engine("grammar", dtype="float32")
+    (here,) = engine.generate(["She have a apple."], **asked)
+    there = api.client.generate("She have a apple.", model="grammar", **asked)
+    assert here == there and len(there.other_choices) == 2
+    wanted = [there.token_ids, *(each.token_ids for each in there.other_choices)]
+    for chunks in (
+        engine.generate_stream("She have a apple.", **asked),
+        api.client.generate_stream("She have a apple.", model="grammar", **asked),
+    ):
+        ids: list[list[int]] = [[], [], []]
+        for chunk in chunks:
+            ids[chunk.choice] += chunk.token_ids
+        assert ids == wanted
+    with pytest.raises(ValueError, match="best_of 2 is out of range: at least n, 3"):
+        engine.generate(["a"], n=3, best_of=2)
+    with pytest.raises(ValueError, match="best_of 2 is out of range: n, 1, of a stream"):
+        next(engine.generate_stream("a", best_of=2))
+    (failed,) = api.client.predict_batch(["a"], model="grammar", n=2)
+    assert isinstance(failed, fastqps.PredictionError) and "at most 1 for an item" in failed.error.message
+
+
+def events(api: Api, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a stream, without its end."""
+    response, content = api.post.send("POST", path, json.dumps({**body, "stream": True}).encode())
+    assert response.status == 200
+    found = content.decode().split("\n\n")
+    assert found[-2:] == ["data: [DONE]", ""]
+    return [json.loads(event.removeprefix("data: ")) for event in found[:-2]]
+
+
 NEUTRAL: dict[str, Any] = {
     "min_p": 0, "top_k": -1, "stop_token_ids": [], "skip_special_tokens": True, "spaces_between_special_tokens": True,
     "include_stop_str_in_output": False, "length_penalty": 1.0, "use_beam_search": False, "early_stopping": False,
@@ -250,8 +323,9 @@ def test_a_stop_string_can_be_kept(api: Api) -> None:
 
 WRONG: dict[str, Any] = {
     "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 0, "logprobs": 21,
-    "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5, "logit_bias": {"5": 101},
-    "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1, "stop_token_ids": ["a"], "prompt": {},
+    "best_of": 129, "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 1.5,
+    "logit_bias": {"5": 101}, "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1,
+    "stop_token_ids": ["a"], "prompt": {},
     "repetition_penalty": 0, "no_repeat_ngram_size": 65, "suppress_token_ids": [1 << 31], "dimensions": 7,
     "normalize": True, "raw_scores": True, "prompt_name": "none", "stream_options": {"x": 1}, "tenant": "x" * 257,
 }  # fmt: skip

@@ -61,6 +61,21 @@ def test_scores_are_the_engine_s(server: Server, engines: dict[str, Engine], nam
                 np.testing.assert_allclose([label.score for label in prediction.labels], numbers, atol=CLOSE)
 
 
+def test_an_opening_is_not_computed_again(server: Server, engines: dict[str, Engine]) -> None:
+    """Steps have the tokens that are left; usage counts all, and token ids begin as they like."""
+    card = engines["judge"].card
+    opening, rest = list(card.opening_ids), [40, 41, 42]
+    computed = "fastqps_batch_tokens_sum{judge}"
+    with Client(server.address) as client:
+        for ids, left in ((opening + rest, 3), (opening[:9] + rest, 3), (rest, 3), (opening, 1)):
+            before = server.metrics().get(computed, 0)
+            found = client.predict(ids, model="judge")
+            (wanted,) = engines["judge"].predict([ids])
+            assert found.usage.input_tokens == len(ids)
+            assert {each.name: each.score for each in found.labels} == pytest.approx(dict(wanted), abs=CLOSE)
+            assert server.metrics()[computed] - before == left
+
+
 def test_an_input_without_a_place_is_refused(server: Server) -> None:
     with (
         Client(server.address) as client,

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace fastqps::protocols {
+namespace fastqps {
 
 template <class Head>
 std::string_view bytes_of(const Head& head) {
@@ -22,4 +22,4 @@ std::string_view behind(std::string_view context) {
   return context.substr(sizeof(Head));
 }
 
-}  // namespace fastqps::protocols
+}  // namespace fastqps

@@ -1,0 +1,36 @@
+"""The newest compiled structures."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+KEPT_MAX = 32
+KEPT_BYTES_MAX = 128 << 20
+
+
+class Kept(Generic[T]):
+    """Values by structure, the newest ones. ``size``: the bytes of a value, which may be known later."""
+
+    def __init__(self, size: Callable[[T], int] = lambda _: 0) -> None:
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._size = size
+
+    def get(self, structure: Hashable) -> T | None:
+        """The value, which is the newest now."""
+        if structure in self._values:
+            self._values.move_to_end(structure)
+        return self._values.get(structure)
+
+    def put(self, structure: Hashable, value: T) -> None:
+        """Keeps a value, and drops the oldest others beyond the limits."""
+        self._values[structure] = value
+        while len(self._values) > KEPT_MAX or sum(map(self._size, self._values.values())) > KEPT_BYTES_MAX:
+            self._values.popitem(last=False)
+
+    def drop(self, structure: Hashable) -> None:
+        """Forgets a value."""
+        self._values.pop(structure, None)

@@ -1,0 +1,75 @@
+"""The side of the process that wants to know whether a structure can be compiled within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
+from fastqps.structure.structure import Structure
+from fastqps.structure.trial.limits import CPU_S, LOAD_S, WALL_FACTOR
+
+_ANSWER_S = LOAD_S + 2 * CPU_S * WALL_FACTOR  # the first answer waits for the vocabulary
+_TRIES = 2
+
+
+class Trial:
+    """A process that compiles structures for the tokens of a model. It starts at once, and again when it has died.
+
+    Not thread-safe. Made and used in one thread, which must live as long as this process: the kernel kills what a
+    thread has started when that ends. ``title``: of the process.
+    """
+
+    def __init__(self, card: ModelCard, title: str = "structures") -> None:
+        self._card = card
+        self._title = title
+        self._connection: Connection | None = None
+        self._start()
+
+    def run(self, structure: Structure) -> int:
+        """The bytes that it takes. ``ValueError`` says what it exceeds, or what is wrong with it.
+
+        ``ModelError`` if the process cannot run.
+        """
+        for _ in range(_TRIES):
+            with contextlib.suppress(OSError, EOFError):
+                return self._ask(structure)
+            self.close()
+        raise ModelError("the process that compiles structures has ended")
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+            self._process.kill()
+            self._process.wait()
+
+    def _ask(self, structure: Structure) -> int:
+        connection = self._connection or self._start()
+        connection.send_bytes(json.dumps(structure).encode())
+        if not connection.poll(_ANSWER_S):
+            raise EOFError
+        size, error = json.loads(connection.recv_bytes())
+        if error:
+            raise ValueError(error)
+        return int(size)
+
+    def _start(self) -> Connection:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            fd = theirs.fileno()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fastqps.structure.trial.process", str(fd), str(os.getpid()), self._title],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(fd,),
+            )
+        self._connection = Connection(ours.detach())
+        self._connection.send_bytes(self._card.to_json().encode())
+        return self._connection

@@ -1,0 +1,128 @@
+"""Structures that would take too much are refused by a process that ends with them; what passes costs little here."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+import psutil
+import pytest
+from generators import EOS, write_generator
+from hostile_structures import BYTES_MAX, HOSTILE, TOO_MUCH
+
+from fastqps.models import load_card
+from fastqps.models.card import ModelCard
+from fastqps.structure.kept import KEPT_BYTES_MAX, KEPT_MAX, Kept
+from fastqps.structure.structure import Structure
+from fastqps.structure.trial.limits import CPU_S, GROWTH_BYTES
+from fastqps.structure.trial.process import TOO_LARGE, TOO_SLOW
+from fastqps.structure.trial.trial import Trial
+from fastqps.structure.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.compute
+
+GROWTH_BYTES_MAX = 64 << 20  # compiled, and a text of it
+TOKENS = 100
+
+
+@pytest.fixture(scope="module")
+def card(tmp_path_factory: pytest.TempPathFactory) -> ModelCard:
+    return load_card(str(write_generator(tmp_path_factory.mktemp("trial"))), 32, max_output_tokens=32)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(card: ModelCard) -> Vocabulary:
+    return Vocabulary(card)
+
+
+@pytest.fixture(scope="module")
+def trial(card: ModelCard) -> Iterator[Trial]:
+    trial = Trial(card)
+    yield trial
+    trial.close()
+
+
+def process_of(trial: Trial) -> psutil.Process:
+    trial.run(Structure("regex", "a"))  # it has its title
+    (process,) = (each for each in psutil.Process().children() if each.cmdline()[0].startswith("fastqps: structures"))
+    return process
+
+
+def resident_bytes() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def walk(vocabulary: Vocabulary, structure: Structure) -> None:
+    """A random text, as far as the limits let it go."""
+    matcher, chance = vocabulary.compile(structure).deep_copy(), random.Random(1)
+    for _ in range(TOKENS):
+        bits = int.from_bytes(matcher.compute_bitmask(), "little")
+        allowed = [i for i in range(bits.bit_length()) if bits >> i & 1 and i != EOS]
+        if matcher.is_error() or not allowed or not matcher.consume_token(chance.choice(allowed)):
+            return
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_structure_is_refused_or_costs_little(trial: Trial, vocabulary: Vocabulary, name: str) -> None:
+    """Refused by a process that has not grown, or compiled and walked here within the limits."""
+    structure = HOSTILE[name]
+    assert len(structure.text.encode()) <= BYTES_MAX
+    process = process_of(trial)
+    before = process.memory_info().rss
+    try:
+        size = trial.run(structure)
+    except ValueError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+        assert size <= GROWTH_BYTES
+        resident, began_s = resident_bytes(), time.thread_time()
+        vocabulary.compile(structure)
+        assert time.thread_time() - began_s < 10 * CPU_S
+        walk(vocabulary, structure)
+        assert resident_bytes() - resident < GROWTH_BYTES_MAX
+    assert (refusal in (TOO_LARGE, TOO_SLOW) or "too many parts" in refusal) >= (name in TOO_MUCH), refusal
+    assert process_of(trial) == process and process.memory_info().rss - before < GROWTH_BYTES / 4
+    assert not process.children()
+
+
+def test_its_limits_are_those_that_the_refusal_names(trial: Trial, card: ModelCard) -> None:
+    with pytest.raises(ValueError, match="more than 48 MiB of memory"):
+        trial.run(HOSTILE["regex, a billion letters"])
+    ours, theirs = socket.socketpair()
+    hasty = "import sys, fastqps.structure.trial.process as it; it.CPU_S = 0.002; it.main(sys.argv[1:])"
+    command = [sys.executable, "-c", hasty, f"{theirs.fileno()}", f"{os.getpid()}", "hasty structures"]
+    with Connection(ours.detach()) as connection, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]):
+        connection.send_bytes(card.to_json().encode())
+        connection.send_bytes(json.dumps(HOSTILE["regex, a long literal"]).encode())
+        assert json.loads(connection.recv_bytes()) == [0, "compiling it takes more than 0.5 s of CPU time"]
+        theirs.close()
+        connection.close()
+
+
+def test_it_starts_again_when_it_was_killed(trial: Trial) -> None:
+    old = process_of(trial)
+    os.kill(old.pid, signal.SIGKILL)
+    assert trial.run(Structure("regex", "b")) >= 0
+    assert process_of(trial) != old
+
+
+def test_the_newest_are_kept_within_limits() -> None:
+    kept = Kept[int](lambda size: size)
+    for i in range(KEPT_MAX + 1):
+        kept.put(f"{i}", 1)
+    assert kept.get("0") is None and kept.get("1") == 1
+    kept.put("new", 1)
+    assert kept.get("1") == 1 and kept.get("2") is None  # it was asked for
+    kept.put("large", KEPT_BYTES_MAX - 1)
+    assert [name for name in ("new", "1", "large") if kept.get(name)] == ["1", "large"]
+    kept.drop("large")
+    assert kept.get("large") is None
