@@ -334,8 +334,7 @@ inline double weight_within(const float* weights, const T* logits, u32 n, float 
 // Of what is left, the tokens whose log-probability is closest to the expected one, until they reach `typical_p` of its
 // weight. Nothing is sorted: how far one may be off is found by halving.
 template <class T>
-inline i32 draw_from_typical(float* weights, const T* logits, u32 n, Top top, float temperature, double all,
-                             float typical_p, float u) {
+inline i32 draw_from_typical(float* weights, const T* logits, u32 n, Top top, double all, float typical_p, float u) {
   const float centre = mean_logit(weights, logits, n, top.logit, all);
   const double need = double(typical_p) * all;
   i32 low = order_of(0.0f) - 1, end = order_of(__FLT_MAX__);
@@ -377,7 +376,7 @@ inline i32 choose(const T* logits, u32 n, Top top, const i32* params, i32 made, 
     if (!(__builtin_fabsf(top.logit) < __builtin_inff())) return top.token;
     const double left =
         fill_left(scratch, logits, n, top, temperature, top_k, top_p, floor_of(top.logit, temperature, min_p));
-    return draw_from_typical(scratch, logits, n, top, temperature, left, typical_p, u);
+    return draw_from_typical(scratch, logits, n, top, left, typical_p, u);
   }
   if (!top_k && top_p >= 1 && !(min_p > 0)) return draw_from_all(scratch, logits, n, top, temperature, u);
   const double floor = floor_of(top.logit, temperature, min_p);
