@@ -322,6 +322,8 @@ def _set_generate(message: pb.PredictRequest, options: Options) -> None:
         if value is None:
             continue
         try:
+            if name == "choices" and not value:
+                raise ValueError("no text, must be at least 1")
             if name in ("stop", "choices", "stop_token_ids", "suppress_token_ids"):
                 getattr(generate, name).extend(value if name.endswith("ids") else _texts(value))
             elif name == "logit_bias":

@@ -231,7 +231,7 @@ class Generator:
         asked = self._stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
-        if options.get("choices"):
+        if options.get("choices") is not None:
             chosen = [self._choose(encoded, _candidate(options, place)) for place in range(best_of.candidates)]
             return self._joined(encoded, [list(each) for each in zip(*chosen, strict=True)], best_of, options)
         keeps = bool(options.get("include_stop_text"))
@@ -266,7 +266,7 @@ class Generator:
         stops, best_of = self._stops(options), BestOf.of(options)
         if best_of.candidates > best_of.n:
             raise ValueError(f"best_of {best_of.candidates} is out of range: n, {best_of.n}, of a stream")
-        if options.get("choices"):
+        if options.get("choices") is not None:
             (made,) = self.generate([prompt], truncate=truncate, **options)
             for place, each in enumerate([made, *made.other_choices]):
                 yield Chunk(

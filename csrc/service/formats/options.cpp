@@ -96,13 +96,28 @@ const char* to_value(const OptionValue& value, IdList* out) {
   return nullptr;
 }
 
-const char* to_texts(const OptionValue& value, u32 most, std::span<std::string_view> room, OptionTexts& out) {
-  static_assert(kStopStringsMax == 16 && kChoiceTextsMax == 64);
+const char* to_texts(const OptionValue& value, std::span<std::string_view> room, OptionTexts& out) {
   const std::span<const OptionValue> elements = elements_of(value);
-  if (elements.size() > most) return most == kStopStringsMax ? "has more than 16 strings" : "has more than 64 strings";
   for (size_t i = 0; i < elements.size(); i++)
     if (to_text(elements[i], &room[i])) return "must be a string or an array of strings";
   out = {u32(elements.size()), room.first(elements.size())};
+  return nullptr;
+}
+
+const char* to_stops(const OptionValue& value, OptionLists& lists, OptionTexts& out) {
+  static_assert(kStopStringsMax == 16);
+  if (elements_of(value).size() > kStopStringsMax) return "has more than 16 strings";
+  return to_texts(value, lists.stops, out);
+}
+
+// None is an error here, because it was given; and the field has the name that its protocol gives it.
+const char* to_choices(const OptionValue& value, OptionLists& lists, OptionTexts& out) {
+  static_assert(kChoiceTextsMax == 64 && kTextBytesMax == 256);
+  const size_t n = elements_of(value).size();
+  if (!n || n > kChoiceTextsMax) return "must have 1 to 64 strings";
+  if (const char* why = to_texts(value, lists.choices, out)) return why;
+  for (const std::string_view text : out.given)
+    if (text.empty() || text.size() > kTextBytesMax) return "must have strings of 1 to 256 bytes";
   return nullptr;
 }
 
@@ -181,8 +196,7 @@ std::optional<FieldError> set_option(std::string_view name, const OptionValue& v
       if (row.is(kOptional)) view.generate.set_given(row.number);
       if constexpr (std::is_same_v<Value, OptionTexts>)
         error.reason =
-            to_texts(value, u32(row.range.high), row.member == &GenerateOptions::stop ? lists.stops : lists.choices,
-                     view.generate.*row.member);
+            (row.member == &GenerateOptions::stop ? to_stops : to_choices)(value, lists, view.generate.*row.member);
       else
         error.reason = set(row, value, view.generate);
       return true;

@@ -152,6 +152,8 @@ def test_wrong_choices_are_refused(client: fastqps.Client, post: Poster) -> None
             client.generate("The", **options)  # type: ignore[arg-type]
     status, refused = post("/v1/completions", {"prompt": "a", "guided_choice": ["a", 1]})
     assert status == 400 and "guided_choice" in str(refused)
+    with pytest.raises(ValueError, match="choices: no text"):
+        client.generate("The", choices=[])
     assert client.generate("The", choices=["a"]).text == "a"
 
 
@@ -168,7 +170,7 @@ def test_the_engine_answers_as_the_server(client: fastqps.Client, checkpoint: Pa
         assert made.logprobs == answer.logprobs and made.choice_scores is not None and answer.choice_scores is not None
         for mine, its in zip(made.choice_scores, answer.choice_scores, strict=True):
             assert (mine.logprob, mine.score) == pytest.approx((its.logprob, its.score), rel=1e-6)
-    for wrong in (["a", "a"], ["q" * 250], [f"{i}" for i in range(65)]):
+    for wrong in (["a", "a"], ["q" * 250], [f"{i}" for i in range(65)], []):
         with pytest.raises(ValueError, match="choices"):
             engine.generate(prompts, choices=wrong)
     with pytest.raises(ValueError, match="beside a structure"):
