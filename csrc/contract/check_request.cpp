@@ -58,6 +58,7 @@ FieldError check_texts(const RequestView& request, ReasonText& reason) {
   FieldError error;
   any_option(kGenerateOptions, [&](const auto& row) {
     if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, OptionTexts>) {
+      if (!(request.generate.*row.member).count) return false;
       std::string_view texts[kTextsMax];
       texts_of(request, row.member, texts);
       for (u32 i = 0; i < (request.generate.*row.member).count && !error; i++)
@@ -72,8 +73,9 @@ FieldError check_texts(const RequestView& request, ReasonText& reason) {
 
 FieldError check_bias(const RequestView& request, ReasonText& reason) {
   constexpr float kMost = 100;
-  TokenBias biases[kLogitBiasMax];
   const u32 count = request.generate.logit_bias.count;
+  if (!count) return {};
+  TokenBias biases[kLogitBiasMax];
   logit_bias(request, biases);
   std::sort(biases, biases + count, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
   for (u32 i = 0; i < count; i++) {

@@ -12,7 +12,6 @@ ChoiceTree::ChoiceTree(std::span<const std::vector<u32>> choices) : nodes_{{0, 0
     u32 node = 0;
     for (const u32 token : choice) node = child_of(node, token);
     ends_.push_back(node);
-    depth_ = std::max(depth_, u32(choice.size()));
   }
   place_rows();
 }

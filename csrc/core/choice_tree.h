@@ -23,8 +23,6 @@ class ChoiceTree {
   Script script() const;
   u32 rows() const { return rows_; }
   u32 targets_max() const { return targets_max_; }  // of a row
-  u32 depth() const { return depth_; }              // tokens of the longest choice
-  u32 size() const { return u32(ends_.size()); }    // choices
 
   // The tokens of a choice.
   std::vector<u32> tokens(u32 choice) const;
@@ -51,7 +49,7 @@ class ChoiceTree {
   std::vector<Node> nodes_;  // the prompt is the first; children stand behind their parents
   std::vector<u32> order_;   // nodes with children, as their rows are computed
   std::vector<u32> ends_;    // node of each choice's last token
-  u32 rows_ = 0, targets_max_ = 0, depth_ = 0;
+  u32 rows_ = 0, targets_max_ = 0;
 };
 
 // The probability of each choice among them, from the logarithms.

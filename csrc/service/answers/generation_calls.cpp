@@ -19,13 +19,13 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
     s.sampling.max_tokens = choices->tree.rows(), s.sampling.top_logprobs = choices->tree.targets_max();
     s.flags |= kLogprobs;
   }
+  const u32 n_stops = choices ? 0 : options.stop.count;  // a text that is chosen has no other end
   std::string_view stops[kStopStringsMax];
-  texts_of(view, &GenerateOptions::stop, stops);
+  if (n_stops) texts_of(view, &GenerateOptions::stop, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
-  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream,
-                                             options.include_stop_text, s.sampling.max_tokens, s.sampling.top_logprobs,
-                                             std::move(choices));
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, n_stops}, stream, options.include_stop_text,
+                                             s.sampling.max_tokens, s.sampling.top_logprobs, std::move(choices));
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {

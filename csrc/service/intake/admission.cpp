@@ -152,12 +152,13 @@ Refusal RequestChecker::check_token_options(const RequestView& view, u32 r) {
     return false;
   });
   if (refusal) return refusal;
-  TokenBias biases[kLogitBiasMax];
-  const u32 n_biases = view.generate.logit_bias.count;
-  if (n_biases) logit_bias(view, biases);
-  for (u32 i = 0; i < n_biases; i++)
-    if (unknown(biases[i].id))
-      return refusals_.refuse_field("generate.logit_bias", "token %u, the vocabulary has %u", biases[i].id, vocab);
+  if (const u32 n = view.generate.logit_bias.count) {
+    TokenBias biases[kLogitBiasMax];
+    logit_bias(view, biases);
+    const auto known = [&](const TokenBias& each) { return each.id < vocab; };
+    if (const TokenBias* found = std::find_if_not(biases, biases + n, known); found != biases + n)
+      return refusals_.refuse_field("generate.logit_bias", "token %u, the vocabulary has %u", found->id, vocab);
+  }
   const std::span<const u32> suppressed_ids = view.generate.suppress_ids.all();
   const std::vector<u32>& forced = routes_.setup(r).forced_ids;
   const auto suppressed = [&](u32 id) {

@@ -181,11 +181,9 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   const u32* ids = segment_.ids(claimer_.slot(claim));
   std::optional<Script> script = script_of(claim);
   if (!script) return false;
-  TokenBias biases[kLogitBiasMax];
-  const u32 n_biases = read_biases(claim.door, slot, biases);
   const Sampling sampling = checked(slot.sampling, *route_);
   const u32 kv = batches_[lane].admit(steps_[s].rows, ids, prompt_of(claim), sampling, slot.flags, ticket != 0,
-                                      {biases, n_biases}, std::move(*script));
+                                      biases_of(claim), std::move(*script));
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
@@ -194,12 +192,10 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   return true;
 }
 
-// Returns how many the request has. The bytes are another process's: the device looks at each id.
-u32 DecodeStepper::read_biases(u32 door, const Slot& slot, TokenBias* out) const {
-  const std::string_view bytes = segment_.attached(door, slot, AttachmentKind::kLogitBias);
-  const u32 n = u32(std::min<u64>(bytes.size() / sizeof(TokenBias), kLogitBiasMax));
-  if (n) std::memcpy(out, bytes.data(), n * sizeof(TokenBias));
-  return n;
+// They are another process's: the device looks at each id.
+std::span<const TokenBias> DecodeStepper::biases_of(const Claim& claim) const {
+  const std::string_view bytes = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kLogitBias);
+  return {reinterpret_cast<const TokenBias*>(bytes.data()), bytes.size() / sizeof(TokenBias)};
 }
 
 // Of the claimed requests, those with a structure wait for it.

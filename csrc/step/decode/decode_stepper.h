@@ -170,7 +170,7 @@ class DecodeStepper final : public Stepper {
   void join_compiled(u32 s);
   void join(u32 s);
   bool admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket);
-  u32 read_biases(u32 door, const Slot& slot, TokenBias* out) const;
+  std::span<const TokenBias> biases_of(const Claim& claim) const;
   void end(u32 place, u32 made);
   [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);

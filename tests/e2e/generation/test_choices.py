@@ -134,6 +134,9 @@ def test_every_way_to_ask(client: fastqps.Client, server: Server, post: Poster, 
         for each, logprob in zip(choice["choice_scores"], wanted, strict=True):
             assert each["logprob"] == pytest.approx(logprob, abs=1e-4)
         assert "".join(choice["logprobs"]["tokens"]) == best
+    stopped = {"prompt": "The", "temperature": 0, "logprobs": 2, "guided_choice": choices, "stop": [best[1]]}
+    (choice,) = post("/v1/completions", stopped)[1]["choices"]
+    assert choice["text"] == best and len(choice["logprobs"]["text_offset"]) == len(choice["logprobs"]["tokens"])
     messages = [{"role": "user", "content": "The"}]
     _, chat = post("/v1/chat/completions", {"messages": messages, "temperature": 0, "guided_choice": choices})
     assert chat["choices"][0]["message"]["content"] in choices
