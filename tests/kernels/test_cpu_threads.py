@@ -120,6 +120,7 @@ def test_choice_of_tokens(temperature: float) -> None:
             positions=address(positions),
             made=address(made),
             params=address(params),
+            biases=0,
             history=address(history),
             history_len=history.shape[1],
             eos_ids=address(eos),

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from fastqps._core import HEADER_TARGETS, TARGET_WORDS
+
 _SEED = 14
 _PAIR = ("fp8", "scale")  # what an operation with two results without names returns
 
@@ -71,6 +73,15 @@ class Random:
         older = list(reversed(values)) or [0]
         filled = [*values, *(older[i % len(older)] for i in range(size - len(values)))]
         return torch.tensor(filled[:size], dtype=torch.int32, device=self.device)
+
+    def targets(self, given: torch.Tensor | None, counts: torch.Tensor, size: int) -> torch.Tensor | None:
+        """Targets [size, TARGET_WORDS] of which the first run alone has one, token 0; the header ``counts`` says so."""
+        if given is None:
+            return None
+        counts[HEADER_TARGETS] = 1
+        rows = torch.zeros(size, TARGET_WORDS, dtype=torch.int32, device=self.device)
+        rows[0, 0] = 1
+        return rows
 
     def stamps(self, given: torch.Tensor | None) -> torch.Tensor | None:
         """A buffer for the device's time stamps."""

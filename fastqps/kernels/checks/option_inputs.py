@@ -72,6 +72,7 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
         *([_core.RULE_FORBIDDEN, token, 1, 0] for token in range(1, min(vocab, 40), 2)),
     ]
     size = n + _SPARE
+    counts = random.ints([2 * n, n, 0], len(changes.counts))
     new = replace(
         changes,
         starts=random.ints([2 * i for i in range(n + 1)], size + 1),  # each run has two rows
@@ -83,9 +84,10 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
         history=history,
         rules=torch.tensor(rules, **int32),
         rule_ids=torch.tensor(word, **int32),
-        counts=random.ints([2 * n, n, 0], len(changes.counts)),
+        counts=counts,
         n_forced=2,
         longest=len(word),
+        targets=random.targets(changes.targets, counts, size),
     )
     logits = (4 * random.normal(size, vocab, like=torch.empty(0), live=n)).to(a["logits"].dtype)
     return Case({"logits": logits, "changes": new}, ["logits"], {"logits": n})

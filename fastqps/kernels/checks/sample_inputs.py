@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, HEADER_TARGETS, TARGET_WORDS, TOP_LOGPROBS_MAX, sequence_params
+from fastqps._core import ADMITTED_WORDS, TOP_LOGPROBS_MAX, sequence_params
 from fastqps.kernels.checks.inputs import Case, Random
 
 LIKELY = (2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0)  # logits of the tokens that count, in the order of their ids
@@ -93,9 +93,6 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
     }
     new |= {name: random.ints([-1], size) for name in ("tokens", "finish")}
     new["top"] = random.ints([0], size * 2 * TOP_LOGPROBS_MAX).reshape(size, -1)
-    # None of the runs has any, although the step's header says that some have.
-    targets = random.ints([0], size * TARGET_WORDS).reshape(size, -1)
-    counts[HEADER_TARGETS] = 1
-    new["targets"] = targets if a.get("targets") is not None else None
+    new["targets"] = random.targets(a.get("targets"), counts, size)
     mutated = ("tokens", "logprobs", "finish", "top", "last_token")
     return Case(a | new, mutated, dict.fromkeys(mutated[:4], n), {"top": TOP_LOGPROBS_MAX})

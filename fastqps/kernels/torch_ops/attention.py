@@ -114,7 +114,8 @@ class _Front:
         if attention.opening is None:
             return cls(None, None, before.new_empty(count, 0, 0, dtype=torch.bool))
         shared = attention.heads // attention.kv_heads
-        keys, values = attention.opening.float().repeat_interleave(shared, 1).transpose(1, 2)
+        of_heads = attention.opening.float()[:, :, None].expand(-1, -1, shared, -1, -1).flatten(1, 2)
+        keys, values = of_heads.transpose(1, 2)
         at = torch.arange(len(keys), device=keys.device)
         seen = at < before[:, None]
         if attention.window:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from fastqps import _core
@@ -43,34 +45,42 @@ def sample(
     given = scripted(targets, counts).expand(len(logits))
     together = max(1, _LOGITS_MAX // logits.shape[1])
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
-        chosen: tuple[torch.Tensor, ...] = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        chosen: Sequence[torch.Tensor] = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        asked = _asked(params[slot[c]])
         if targets is not None:
-            chosen = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen)
+            *chosen, asked = _answered(logits[run[c]], targets[run[c]], given[run[c]], chosen, asked)
         for to, new in zip(outputs, chosen, strict=False):
-            where = live[c] if new.ndim == 1 else live[c, None] & (_asked(params[slot[c]]) | given[run[c], None])
-            to[c] = torch.where(where, new, to[c])
-    slot = torch.where(given[run], len(last_token) - 1, slot)  # a script's tokens are not the sequence's own
-    last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
+            to[c] = torch.where(live[c] if new.ndim == 1 else live[c, None] & asked, new, to[c])
+    own = any_run & ~given[run]  # a script's tokens are not the sequence's own; the padding's slot stands for theirs
+    slot = torch.where(own, slot, len(last_token) - 1)
+    last_token[slot] = torch.where(own, tokens[run], last_token[slot])
 
 
 def _answered(
-    logits: torch.Tensor, targets: torch.Tensor, given: torch.Tensor, chosen: tuple[torch.Tensor, ...]
+    logits: torch.Tensor,
+    targets: torch.Tensor,
+    given: torch.Tensor,
+    chosen: Sequence[torch.Tensor],
+    asked: torch.Tensor,
 ) -> tuple[torch.Tensor, ...]:
-    """The outputs of ``sampled``, where a run is ``given`` targets [S, TARGET_WORDS] with their log-probabilities."""
+    """The outputs of ``sampled``, where a run is ``given`` targets [S, TARGET_WORDS] with their log-probabilities.
+
+    And the places of ``top`` that are written: those of more than one target in the place of the ``asked`` ones.
+    """
     tokens, logprobs, finish, top = chosen
     n, ids = targets[:, :1], torch.where(given[:, None], targets[:, 1:], 0)
-    asked = torch.arange(ids.shape[1], device=ids.device) < n
-    ids = torch.where(asked, ids, 0)
+    there = torch.arange(ids.shape[1], device=ids.device) < n
+    ids = torch.where(there, ids, 0)
     values = logits.float().gather(1, ids.long())
     found = (values.double() - logits.double().logsumexp(1, keepdim=True)).float()
     found = torch.where(values < torch.inf, found, torch.nan)
-    several = given[:, None] & (n > 1) & asked
-    several = torch.cat((several, several), 1)
+    several, there = given[:, None] & (n > 1), there.repeat(1, 2)
     return (
         torch.where(given, ids[:, 0], tokens),
         torch.where(given, found[:, 0], logprobs),
         torch.where(given, 0, finish),
         torch.where(several, torch.cat((ids.int(), found.view(torch.int32)), 1), top),
+        torch.where(several, there, asked),
     )
 
 

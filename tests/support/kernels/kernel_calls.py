@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, BIAS_WORDS
+from fastqps._core import ADMITTED_WORDS, BIAS_WORDS, TARGET_WORDS
 from fastqps.kernels.journal import KERNELS
 from fastqps.kernels.layers import Attention, LogitChanges, Tables
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
@@ -109,7 +109,10 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     history = _ints(slots, length + 5)
     placed = (starts, ids, ids, _ints(runs), params, _ints(slots, BIAS_WORDS), history, draw["eos_ids"])
     change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0)
-    more = replace(change, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2)
+    targets = _ints(runs, TARGET_WORDS)
+    more = replace(
+        change, targets=targets, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2
+    )
     return {
         "embed_tokens": [
             embed | {"positions": ids, "history": history},
@@ -133,7 +136,7 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             {"logits": draw["logits"], "changes": change},
             {"logits": torch.zeros(runs, 5, dtype=dtype), "changes": more},
         ],
-        "sample": [draw, draw | {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype)}],
+        "sample": [draw, draw | {"eos_ids": _ints(0), "logits": torch.zeros(runs, 5, dtype=dtype), "targets": targets}],
     }
 
 
