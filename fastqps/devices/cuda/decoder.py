@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import torch
 
-from fastqps._core import ADMITTED_WORDS, HEADER_TARGETS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
+from fastqps._core import ADMITTED_WORDS, HEADER_MASKS, HEADER_TARGETS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
 from fastqps.architectures.llama import Llama
 from fastqps.devices.cuda.backend import Body
 from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes
@@ -16,9 +18,11 @@ from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.memory import check_cache, kv_bytes
 from fastqps.devices.cuda.steps import GraphSteps
-from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets
-from fastqps.runners.decode_buffers import DecodeBuffers, target_rows, top_rows
+from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets, TokenMasks
+from fastqps.runners.decode_buffers import DecodeBuffers, mask_words, target_rows, top_rows
 from fastqps.runners.first_steps import Run, first_rows
+
+_LOOK_S = 20e-6  # between two looks for masks that are being computed: they take 10 us and more
 
 
 class Decoder:
@@ -46,6 +50,13 @@ class Decoder:
         return state
 
 
+class _Held(NamedTuple):
+    """A launched step that waits for its masks, or for a held step before it."""
+
+    buffers: DecodeBuffers
+    start: Callable[[], None]
+
+
 class DecoderLane(GraphLane):
     """Steps of up to ``max_tokens`` rows, and the state of up to ``slots`` sequences, each with a run in a step."""
 
@@ -60,7 +71,15 @@ class DecoderLane(GraphLane):
         state = loaded.model.new_state()
         self.biases, seen = loaded.backend.host_words(*state.biases.shape)
         self.state = replace(state, biases=seen)
+        # Of all steps: masks are computed only when no step in flight reads any (fastqps/structure/masks.py).
+        self.masks, self._seen_masks = loaded.backend.host_words(slots, mask_words(card.vocab_size))
+        self.held: deque[_Held] = deque()  # in the order of their launch
         self.native = CudaLane.decoder(loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses)
+
+    def start_held(self) -> None:
+        """Starts the held steps whose masks are there, in their order."""
+        while self.held and self.held[0].buffers.masks_ready():
+            self.held.popleft().start()
 
     @cached_property
     def covering(self) -> Sequence[Shape]:
@@ -84,6 +103,7 @@ class DecoderLane(GraphLane):
             logprobs=output[at.out_logprobs :][:runs].view(torch.float32),
             finish=output[at.out_finish :][:runs],
             top=top_rows(output, at),
+            masks=TokenMasks(self._seen_masks, staging[HEADER_MASKS:][:1]),
             targets=Targets(target_rows(staging, at), staging[HEADER_TARGETS:][:1]),
             admitted=staging[at.admitted :][: runs * ADMITTED_WORDS].view(runs, ADMITTED_WORDS),
             counts=staging[:HEADER_WORDS],
@@ -100,16 +120,39 @@ class DecoderLane(GraphLane):
 
 
 class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
-    """``AsyncRunner`` of a decoder. Its sequences are its lane's, of which each can have a run in a step."""
+    """``AsyncRunner`` of a decoder. Its sequences are its lane's, of which each can have a run in a step.
+
+    A step whose masks are being computed is held, and so are those behind it: nothing on the device waits for the host.
+    The calls of any runner of the lane start held steps.
+    """
 
     def make_lane(self) -> DecoderLane:
         return DecoderLane(self._loaded, self._max_items, self._max_tokens)
 
     def make_buffers(self, step: CudaStep) -> DecodeBuffers:
-        buffers = DecodeBuffers.over(
-            step.staging, step.output, self._max_items, self._max_tokens, biases=self.lane.biases.numpy()
-        )
+        tables = {"biases": self.lane.biases.numpy(), "masks": self.lane.masks.numpy()}
+        buffers = DecodeBuffers.over(step.staging, step.output, self._max_items, self._max_tokens, **tables)
         return replace(buffers, stamps=step.stamps)
+
+    def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
+        held, buffers = self.lane.held, self.buffers()
+        if held or not buffers.masks_ready():
+            held.append(_Held(buffers, partial(super().launch, n_items, n_tokens, n_new)))
+        else:
+            super().launch(n_items, n_tokens, n_new)
+
+    def due_s(self) -> float:
+        self.lane.start_held()
+        return _LOOK_S if self._is_held() else super().due_s()
+
+    def wait(self) -> None:
+        while self._is_held():
+            self.lane.held[0].buffers.await_masks()
+            self.lane.start_held()
+        super().wait()
+
+    def _is_held(self) -> bool:
+        return any(each.buffers is self._buffers for each in self.lane.held)
 
     def run_first_steps(self, run: Run) -> None:
         first_rows(self.card, self.buffers(), self.lane.state.prefix_len, run)

@@ -1,0 +1,180 @@
+"""Texts with a structure on a fake GPU: the CPU's tokens, and steps that wait for masks before they are launched."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_cuda import VARIABLE, Knobs, library
+from generators import write_generator
+from nightly import nightly
+from schemas import STRUCTURES, random_schema
+
+from fastqps._core import HEADER_MASKS
+from fastqps.devices import make_runner
+from fastqps.devices.cuda.fake import FakeCuda
+from fastqps.engine.generator import Generator, Token
+from fastqps.models import load_card
+from fastqps.runners.first_steps import fill_rows
+from fastqps.runners.lane import make_lanes
+from fastqps.structure.masks import Masks
+
+pytestmark = [
+    pytest.mark.compute,
+    pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered"),  # numpy's, interpreting
+]
+PROMPTS = [[5, 17, 200, 31], [9], [40, 41, 42]]
+SAMPLED = {"temperature": 1.1, "top_p": 0.9, "seed": 4, "top_logprobs": 5}
+ASKED: list[dict[str, Any]] = [
+    *STRUCTURES.values(),
+    *({**each, **SAMPLED} for each in STRUCTURES.values()),
+    {"regex": "ab", "min_tokens": 9},
+    {"regex": "ab", "ignore_eos": True},
+    {"regex": "a{2,30}", "repetition_penalty": 1.4, "logit_bias": {80: 3.0}, "logprobs": True},
+    {"json_object": True, "max_tokens": 5, "stop_token_ids": [7]},
+]
+
+
+@pytest.fixture(autouse=True)
+def knobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Knobs]:
+    """Copies read their source late."""
+    monkeypatch.setenv(VARIABLE, library())
+    found = Knobs()
+    found.set("copy_delay_ns", 100_000)
+    yield found
+    found.set("copy_delay_ns", 0)
+
+
+@pytest.fixture
+def late_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks take longer than steps."""
+    compute = Masks._compute
+
+    def slowly(*args: Any) -> None:
+        time.sleep(0.005)
+        compute(*args)
+
+    monkeypatch.setattr(Masks, "_compute", slowly)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_generator(tmp_path_factory.mktemp("structured"), num_hidden_layers=2)
+
+
+def answers(checkpoint: Path, asked: list[dict[str, Any]], device: str, **how: int) -> list[list[Token]]:
+    """The tokens of all requests, which run in company."""
+    card = load_card(str(checkpoint), 32, max_output_tokens=48)
+    generator = Generator(card, device=device, dtype="float32", **{"max_running": 6, **how})
+    made: dict[int, list[Token]] = {
+        generator.add(PROMPTS[i % len(PROMPTS)], **options): [] for i, options in enumerate(asked)
+    }
+    while generator.busy:
+        for token in generator.step():
+            made[token.request].append(token)
+    generator.close()
+    return list(made.values())
+
+
+def check_equal(found: list[list[Token]], wanted: list[list[Token]]) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        assert [(t.id, t.finish) for t in one] == [(t.id, t.finish) for t in other]
+        assert [[id for id, _ in t.likeliest] for t in one] == [[id for id, _ in t.likeliest] for t in other]
+        np.testing.assert_allclose([t.logprob for t in one], [t.logprob for t in other], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps_in_flight", [1, 2])
+@pytest.mark.usefixtures("late_masks")
+def test_tokens_equal_the_cpus(checkpoint: Path, steps_in_flight: int) -> None:
+    wanted = answers(checkpoint, ASKED, "cpu")
+    found = answers(checkpoint, ASKED, "cuda", steps_in_flight=steps_in_flight)
+    check_equal(found, wanted)
+    assert sum(each[-1].finish == 1 for each in found) > len(ASKED) / 3  # they end by their structure
+
+
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 20))])
+def test_tokens_of_random_schemas_equal_the_cpus(checkpoint: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    asked = [
+        {"json_schema": random_schema(chance), "max_tokens": 24, "temperature": chance.choice([0.0, 1.0]), "seed": i}
+        for i in range(20)
+    ]
+    check_equal(answers(checkpoint, asked, "cuda"), answers(checkpoint, asked, "cpu"))
+
+
+def test_the_kernels_themselves_interpreted(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeCuda, "interprets", True)
+    asked: list[dict[str, Any]] = [{"regex": "ab(x|yz)"}, {}, {"regex": "[0-9]{2}", "min_tokens": 3, **SAMPLED}]
+    asked = [{"max_tokens": 4, **each} for each in asked]
+    how = {"max_running": 3, "max_step_tokens": 40}
+    check_equal(answers(checkpoint, asked, "cuda", **how), answers(checkpoint, asked, "cpu", **how))
+
+
+def test_a_generator_that_is_closed_in_the_middle_of_a_text(checkpoint: Path) -> None:
+    card = load_card(str(checkpoint), 32, max_output_tokens=48)
+    generator = Generator(card, device="cuda", max_running=2)
+    generator.add(PROMPTS[0], regex="a{40}")
+    for _ in range(3):  # two steps are in flight
+        generator.step()
+    generator.close()
+
+
+def test_a_step_waits_for_its_masks_before_it_is_launched(checkpoint: Path) -> None:
+    """And so does the one behind it. Another lane goes on meanwhile, and nothing runs on the device of the first."""
+    card = load_card(str(checkpoint), 32, max_output_tokens=48)
+    lanes = make_lanes(make_runner("cuda", card, 4, 64, dtype="float32"), 2, 2)
+    for lane in lanes:
+        lane.warm_up()
+    held, other = lanes
+    shapes = [fill_rows(runner.buffers(), 0, [3, 3]) for lane in lanes for runner in lane.runners]
+    first, second = (runner.buffers() for runner in held.runners)
+
+    def launched() -> int:
+        return int(sum(graph.steps for graph in held.runners[0].lane.native.graphs()))
+
+    for masked, unmasked in ((0, 1), (1, 0)):
+        before, buffers = launched(), held.runners[masked].buffers()
+        buffers.header[HEADER_MASKS] = 1
+        held.launch(masked, *shapes[masked])
+        held.launch(unmasked, *shapes[unmasked])
+        for _ in range(20):
+            other.launch(0, *shapes[2])
+            other.wait(0)
+            assert 0 < held.due_s(masked) < 0.001 and 0 < held.due_s(unmasked) < 0.001
+        assert launched() == before
+        threading.Timer(0.02, buffers.release_masks).start()
+        held.wait(unmasked)
+        assert held.due_s(masked) == 0, "steps run in the order of their launch"
+        held.wait(masked)
+        assert launched() == before + 2
+    assert np.array_equal(first.tokens[:2], second.tokens[:2])
+
+
+def test_masks_of_a_new_sequence_do_not_wait_for_a_step_without_any(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first step is behind one in flight whose tokens say nothing about them."""
+    card = load_card(str(checkpoint), 32, max_output_tokens=48)
+    generator = Generator(card, device="cpu", dtype="float32", max_running=2)
+    computed, compute = threading.Event(), Masks._compute
+
+    def noted(*args: Any) -> None:
+        compute(*args)
+        computed.set()
+
+    monkeypatch.setattr(Masks, "_compute", noted)
+    generator.add(PROMPTS[0], max_tokens=9)
+    assert not generator.step()
+    request = generator.add(PROMPTS[1], regex="ab")
+    generator._launch(generator._free[0])
+    generator._in_flight.append(generator._free.popleft())
+    assert computed.wait(20), "no step was waited for"
+    made = [token.id for _ in range(9) for token in generator.step() if token.request == request]
+    generator.close()
+    assert len(made) >= 2
