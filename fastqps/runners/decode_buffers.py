@@ -114,7 +114,7 @@ class DecodeBuffers:
         biases: NDArray[np.int32] | None = None,
         masks: NDArray[np.int32] | None = None,
     ) -> DecodeBuffers:
-        """The sections of two blocks that someone else holds. Without ``biases`` and ``masks`` there is no place for any."""
+        """The sections of two blocks that someone else holds. Without ``biases`` or ``masks`` there is no place for any."""
         at = DecodeLayout(max_tokens, max_runs)
 
         return cls(
@@ -142,7 +142,7 @@ class DecodeBuffers:
     @property
     def takes_masks(self) -> bool:
         """Whether masks can say which tokens a run may choose from."""
-        return self.masks.shape[1] > 0
+        return bool(self.masks.shape[1])
 
     def release_masks(self) -> None:
         """The step's masks are there, or will never be: it goes on."""

@@ -116,12 +116,23 @@ def test_the_kernels_themselves_interpreted(checkpoint: Path, monkeypatch: pytes
     check_equal(answers(checkpoint, asked, "cuda", **how), answers(checkpoint, asked, "cpu", **how))
 
 
-def test_a_generator_that_is_closed_in_the_middle_of_a_text(checkpoint: Path) -> None:
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_generator_that_is_closed_with_two_steps_in_flight(
+    checkpoint: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller was interrupted as it waited for the first: the masks of the second are not computed yet."""
     card = load_card(str(checkpoint), 32, max_output_tokens=48)
-    generator = Generator(card, device="cuda", max_running=2)
+    generator = Generator(card, device=device, max_running=2)
     generator.add(PROMPTS[0], regex="a{40}")
-    for _ in range(3):  # two steps are in flight
+    generator.step()
+
+    def interrupted(step: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr(generator._lane, "wait", interrupted)
         generator.step()
+    assert len(generator._in_flight) == 2
     generator.close()
 
 

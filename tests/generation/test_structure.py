@@ -147,16 +147,6 @@ def test_large_automata_are_walked_as_far_as_a_text_goes(engine: Engine, options
     assert engine.generate([PROMPT], max_tokens=12, temperature=1.5, seed=1, **options)[0].token_ids
 
 
-def test_an_engine_that_is_closed_in_the_middle_of_a_text(checkpoint: Path) -> None:
-    engine = Engine(str(checkpoint), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
-    generator = engine._generator
-    assert generator
-    generator.add(PROMPT, regex="a{90}")
-    for _ in range(3):  # two steps are in flight
-        generator.step()
-    engine.close()
-
-
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 20))])
 def test_texts_of_random_schemas_are_valid(engine: Engine, seed: int) -> None:
     chance = random.Random(seed)

@@ -91,9 +91,7 @@ def cpu_logits(logits: torch.Tensor, step: DecodeStep, state: DecodeState, masks
     return CPU.change_logits(logits.clone(), replace(step, masks=TokenMasks(masks, ready)), state)
 
 
-def changes_of(
-    step: Rows, made: torch.Tensor, s: DecodeState, masks: torch.Tensor | None = None
-) -> LogitChanges:
+def changes_of(step: Rows, made: torch.Tensor, s: DecodeState, masks: torch.Tensor | None = None) -> LogitChanges:
     where = (step.on_device(name) for name in ("starts", "kv_slots", "positions"))
     tables = s.params, s.biases, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()
     return LogitChanges(*where, made, *tables, s.rules.n_forced, s.rules.longest, masks=masks)

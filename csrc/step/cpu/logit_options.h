@@ -42,8 +42,8 @@ struct LogitChanges {
   const i32* eos_ids;    // of the checkpoint
   LogitRules rules;
   u32 n_runs, vocab, history_len, n_eos;
-  Number number;               // of logits
-  const u32* masks = nullptr;  // [n_runs, mask_words]: bit i of a masked run's row allows token i
+  Number number;                     // of logits
+  const u32* masks = nullptr;        // [n_runs, mask_words]: bit i of a masked run's row allows token i
   const i32* masks_state = nullptr;  // with masks: the MasksState of the step's header. kMasksAwaited is waited for
   u32 mask_words = 0;
   Targets targets = {};  // runs that have any keep their logits

@@ -59,7 +59,8 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
     history = some[random.below(len(some), (n + 1) * width).long()].int().view(n + 1, width)
     records = [[0] * _core.ADMITTED_WORDS for _ in range(n + 1)]
     for slot, run in zip(slot_of, chosen, strict=True):
-        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, biased=run.biased, masked=run.masked, **run.options)
+        flags = {"biased": run.biased, "masked": run.masked}
+        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, **flags, **run.options)
     int32: dict[str, Any] = {"dtype": torch.int32, "device": random.device}
     first, *others = some.tolist()
     word = [first, *others[:1]]

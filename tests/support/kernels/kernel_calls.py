@@ -111,7 +111,14 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0, masks=_ints(runs, 3))
     targets = _ints(runs, TARGET_WORDS)
     more = replace(
-        change, targets=targets, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2, masks=_ints(runs, 1)
+        change,
+        targets=targets,
+        eos_ids=_ints(0),
+        rules=_ints(3, 4),
+        rule_ids=_ints(4),
+        n_forced=1,
+        longest=2,
+        masks=_ints(runs, 1),
     )
     return {
         "embed_tokens": [
