@@ -114,7 +114,7 @@ class DecodeBuffers:
         biases: NDArray[np.int32] | None = None,
         masks: NDArray[np.int32] | None = None,
     ) -> DecodeBuffers:
-        """The sections of two blocks that someone else holds. Without ``biases`` or ``masks`` there is no place for any."""
+        """The sections of two blocks that someone else holds, and tables, without which there is no place for any."""
         at = DecodeLayout(max_tokens, max_runs)
 
         return cls(

@@ -22,10 +22,10 @@ class _Step(NamedTuple):
 class Masks:
     """Follows the sequences of a lane that have a structure. Steps are given in the order of their launch.
 
-    The masks of a step need the tokens of the one before, if that has masks too. On a CPU a step that is launched before
-    they are known waits for its masks on the device, behind its logits: so two steps stay in flight. A GPU's lane holds
-    it until they are there. They are computed on a thread of their own, without the GIL, and never while a step in
-    flight reads masks.
+    The masks of a step need the tokens of the one before, if that has masks too. On a CPU a step that is launched
+    before they are known waits for its masks on the device, behind its logits: so two steps stay in flight. A GPU's
+    lane holds it until they are there. They are computed on a thread of their own, without the GIL, and never while a
+    step before theirs reads masks.
     """
 
     def __init__(self) -> None:

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_checks import STRUCTURED, check_structures
 from fake_cuda import VARIABLE, Knobs, library
 from generators import write_generator
 from nightly import nightly
-from schemas import STRUCTURES, random_schema
+from schemas import SAMPLED, random_schema
 
 from fastqps._core import HEADER_MASKS
 from fastqps.devices import make_runner
 from fastqps.devices.cuda.fake import FakeCuda
-from fastqps.engine.generator import Generator, Token
+from fastqps.engine.generator import Generator
 from fastqps.models import load_card
 from fastqps.runners.first_steps import fill_rows
 from fastqps.runners.lane import make_lanes
@@ -30,15 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered"),  # numpy's, interpreting
 ]
 PROMPTS = [[5, 17, 200, 31], [9], [40, 41, 42]]
-SAMPLED = {"temperature": 1.1, "top_p": 0.9, "seed": 4, "top_logprobs": 5}
-ASKED: list[dict[str, Any]] = [
-    *STRUCTURES.values(),
-    *({**each, **SAMPLED} for each in STRUCTURES.values()),
-    {"regex": "ab", "min_tokens": 9},
-    {"regex": "ab", "ignore_eos": True},
-    {"regex": "a{2,30}", "repetition_penalty": 1.4, "logit_bias": {80: 3.0}, "logprobs": True},
-    {"json_object": True, "max_tokens": 5, "stop_token_ids": [7]},
-]
 
 
 @pytest.fixture(autouse=True)
@@ -68,34 +60,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_generator(tmp_path_factory.mktemp("structured"), num_hidden_layers=2)
 
 
-def answers(checkpoint: Path, asked: list[dict[str, Any]], device: str, **how: int) -> list[list[Token]]:
-    """The tokens of all requests, which run in company."""
-    card = load_card(str(checkpoint), 32, max_output_tokens=48)
-    generator = Generator(card, device=device, dtype="float32", **{"max_running": 6, **how})
-    made: dict[int, list[Token]] = {
-        generator.add(PROMPTS[i % len(PROMPTS)], **options): [] for i, options in enumerate(asked)
-    }
-    while generator.busy:
-        for token in generator.step():
-            made[token.request].append(token)
-    generator.close()
-    return list(made.values())
-
-
-def check_equal(found: list[list[Token]], wanted: list[list[Token]]) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        assert [(t.id, t.finish) for t in one] == [(t.id, t.finish) for t in other]
-        assert [[id for id, _ in t.likeliest] for t in one] == [[id for id, _ in t.likeliest] for t in other]
-        np.testing.assert_allclose([t.logprob for t in one], [t.logprob for t in other], rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("steps_in_flight", [1, 2])
 @pytest.mark.usefixtures("late_masks")
 def test_tokens_equal_the_cpus(checkpoint: Path, steps_in_flight: int) -> None:
-    wanted = answers(checkpoint, ASKED, "cpu")
-    found = answers(checkpoint, ASKED, "cuda", steps_in_flight=steps_in_flight)
-    check_equal(found, wanted)
-    assert sum(each[-1].finish == 1 for each in found) > len(ASKED) / 3  # they end by their structure
+    found = check_structures(checkpoint, STRUCTURED, close=1e-4, steps_in_flight=steps_in_flight)
+    assert sum(each[-1].finish == 1 for each in found) > len(STRUCTURED) / 3  # they end by their structure
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 20))])
@@ -105,15 +74,14 @@ def test_tokens_of_random_schemas_equal_the_cpus(checkpoint: Path, seed: int) ->
         {"json_schema": random_schema(chance), "max_tokens": 24, "temperature": chance.choice([0.0, 1.0]), "seed": i}
         for i in range(20)
     ]
-    check_equal(answers(checkpoint, asked, "cuda"), answers(checkpoint, asked, "cpu"))
+    check_structures(checkpoint, asked, close=1e-4)
 
 
 def test_the_kernels_themselves_interpreted(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeCuda, "interprets", True)
     asked: list[dict[str, Any]] = [{"regex": "ab(x|yz)"}, {}, {"regex": "[0-9]{2}", "min_tokens": 3, **SAMPLED}]
     asked = [{"max_tokens": 4, **each} for each in asked]
-    how = {"max_running": 3, "max_step_tokens": 40}
-    check_equal(answers(checkpoint, asked, "cuda", **how), answers(checkpoint, asked, "cpu", **how))
+    check_structures(checkpoint, asked, close=1e-4, max_running=3, max_step_tokens=40)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -20,6 +20,7 @@ STRUCTURES: dict[str, dict[str, Any]] = {
     "grammar": {"grammar": 'start: "a" number ("," number)*\nnumber: /[0-9]{1,3}/'},
     "none": {},
 }
+SAMPLED = {"temperature": 1.1, "top_p": 0.9, "seed": 4, "top_logprobs": 5}
 
 
 def random_schema(chance: random.Random, depth: int = 0) -> dict[str, Any]:
