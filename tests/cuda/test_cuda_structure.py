@@ -104,8 +104,8 @@ def test_a_generator_that_is_closed_with_two_steps_in_flight(
     generator.close()
 
 
-def test_a_step_waits_for_its_masks_before_it_is_launched(checkpoint: Path) -> None:
-    """And so does the one behind it. Another lane goes on meanwhile, and nothing runs on the device of the first."""
+def test_a_step_waits_for_its_masks_before_it_samples(checkpoint: Path, knobs: Knobs) -> None:
+    """And the one behind it before it runs. Meanwhile another lane goes on."""
     card = load_card(str(checkpoint), 32, max_output_tokens=48)
     lanes = make_lanes(make_runner("cuda", card, 4, 64, dtype="float32"), 2, 2)
     for lane in lanes:
@@ -113,12 +113,8 @@ def test_a_step_waits_for_its_masks_before_it_is_launched(checkpoint: Path) -> N
     held, other = lanes
     shapes = [fill_rows(runner.buffers(), 0, [3, 3]) for lane in lanes for runner in lane.runners]
     first, second = (runner.buffers() for runner in held.runners)
-
-    def launched() -> int:
-        return int(sum(graph.steps for graph in held.runners[0].lane.native.graphs()))
-
     for masked, unmasked in ((0, 1), (1, 0)):
-        before, buffers = launched(), held.runners[masked].buffers()
+        buffers = held.runners[masked].buffers()
         buffers.header[HEADER_MASKS] = 1
         held.launch(masked, *shapes[masked])
         held.launch(unmasked, *shapes[unmasked])
@@ -126,13 +122,40 @@ def test_a_step_waits_for_its_masks_before_it_is_launched(checkpoint: Path) -> N
             other.launch(0, *shapes[2])
             other.wait(0)
             assert 0 < held.due_s(masked) < 0.001 and 0 < held.due_s(unmasked) < 0.001
-        assert launched() == before
+        knobs.mark()
         threading.Timer(0.02, buffers.release_masks).start()
         held.wait(unmasked)
+        assert knobs.count("cudaGraphLaunch") == 2, "the rest of the one, and all of the other"
         assert held.due_s(masked) == 0, "steps run in the order of their launch"
         held.wait(masked)
-        assert launched() == before + 2
     assert np.array_equal(first.tokens[:2], second.tokens[:2])
+
+
+def test_graphs_are_captured_in_parts_while_serving(checkpoint: Path, knobs: Knobs) -> None:
+    """Until then a step with masks is not launched before they are there."""
+    card = load_card(str(checkpoint), 32, max_output_tokens=48)
+    (lane,) = make_lanes(make_runner("cuda", card, 4, 64, dtype="float32"), 1, 2)
+    lane.warm_up()
+    assert lane.settle() and not lane.can_refine()
+    buffers, (other, _) = lane.runners[0].buffers(), lane.runners[1:] + lane.runners[:1]
+    tokens = []
+    for launched in (0, 1):
+        shape = fill_rows(buffers, 0, [3, 3])
+        behind = fill_rows(other.buffers(), 0, [3])
+        buffers.header[HEADER_MASKS] = 1
+        lane.launch(1, *behind)
+        knobs.mark()
+        lane.launch(0, *shape)
+        assert knobs.count("cudaGraphLaunch") == launched
+        lane.wait(1)
+        assert lane.due_s(0) > 0
+        buffers.release_masks()
+        lane.wait(0)
+        assert knobs.count("cudaGraphLaunch") == launched + 1
+        tokens.append(buffers.tokens[:2].tolist())
+        assert lane.can_refine() == (not launched)
+        lane.refine()
+    assert tokens[0] == tokens[1]
 
 
 def test_masks_of_a_new_sequence_do_not_wait_for_a_step_without_any(

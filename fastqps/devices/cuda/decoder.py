@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import torch
 
 from fastqps._core import ADMITTED_WORDS, HEADER_MASKS, HEADER_TARGETS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
 from fastqps.architectures.llama import Llama
-from fastqps.devices.cuda.backend import Body
+from fastqps.devices.cuda.backend import Body, Graph
 from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes
+from fastqps.devices.cuda.demand import smallest
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.memory import check_cache, kv_bytes
 from fastqps.devices.cuda.steps import GraphSteps
+from fastqps.devices.cuda.watch import DEBUG
 from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets, TokenMasks
 from fastqps.runners.decode_buffers import DecodeBuffers, mask_words, target_rows, top_rows
 from fastqps.runners.first_steps import Run, first_rows
 
+_PARTS_MAX = 64  # graphs of a lane that are there in parts, too
 _LOOK_S = 20e-6  # between two looks for masks that are being computed: they take 10 us and more
 
 
@@ -50,11 +52,15 @@ class Decoder:
         return state
 
 
-class _Held(NamedTuple):
+@dataclass
+class _Held:
     """A launched step that waits for its masks, or for a held step before it."""
 
     buffers: DecodeBuffers
+    begin: Callable[[], bool]  # gives the device what needs no masks; False: it cannot be parted
     start: Callable[[], None]
+    end: Callable[[], None]  # of a step that has begun
+    begun: bool = False
 
 
 class DecoderLane(GraphLane):
@@ -74,12 +80,63 @@ class DecoderLane(GraphLane):
         # Of all steps: masks are computed only when no step in flight reads any (fastqps/structure/masks.py).
         self.masks, self._seen_masks = loaded.backend.host_words(slots, mask_words(card.vocab_size))
         self.held: deque[_Held] = deque()  # in the order of their launch
+        self._parts: dict[Shape, tuple[Graph, Graph]] = {}
+        self._to_part: Shape | None = None
+        self._parts_fit = not DEBUG
         self.native = CudaLane.decoder(loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses)
 
     def start_held(self) -> None:
-        """Starts the held steps whose masks are there, in their order."""
+        """Starts the held steps whose masks are there, in their order, and begins the next one."""
         while self.held and self.held[0].buffers.masks_ready():
-            self.held.popleft().start()
+            step = self.held.popleft()
+            step.end() if step.begun else step.start()
+        if self.held and not self.held[0].begun:
+            self.held[0].begun = self.held[0].begin()
+
+    def want_parts(self, n_tokens: int, n_items: int) -> None:
+        """A step of this size could not begin without its masks."""
+        if self._parts_fit and len(self._parts) < _PARTS_MAX:
+            self._to_part = smallest(self.graphs, Shape(n_tokens, n_items))
+
+    def settle(self) -> bool:
+        super().settle()
+        return self._parts_fit
+
+    def can_refine(self) -> bool:
+        return self._to_part is not None or super().can_refine()
+
+    def refine(self) -> None:
+        shape, self._to_part = self._to_part, None
+        if shape is None:
+            super().refine()
+        else:
+            self._parts_fit = self.try_capture(partial(self.part, shape))
+
+    def part(self, shape: Shape) -> None:
+        """Captures the graph of a size again, in two parts: what needs no masks, and the rest.
+
+        Steps in flight are waited for.
+        """
+        if shape in self._parts or len(self._parts) == _PARTS_MAX:
+            return
+        self.wait()
+        step, model, state = self._step(shape), self._model, self.state
+        logits: list[torch.Tensor] = []  # between the two, in the memory that all graphs of the lane share
+
+        def head() -> None:
+            with torch.inference_mode():
+                logits[:] = [model.logits(step, state)]
+
+        def tail() -> None:
+            with torch.inference_mode():
+                model.sample(logits[0], step, state)
+
+        self.backend.run(self.empty_staging, self.stream)
+        capture = partial(self.backend.capture, stream=self.stream, pool=self.pool, stamps=self.stamps.data_ptr())
+        self._parts[shape] = parts = capture(head), capture(tail)
+        size = {"max_tokens": shape.tokens, "max_items": shape.items}
+        self.native.add_parts(*(part.handle for part in parts), **size)
+        logits.clear()
 
     @cached_property
     def covering(self) -> Sequence[Shape]:
@@ -89,11 +146,19 @@ class DecoderLane(GraphLane):
         return closest_shape(n_tokens, n_items, self._max_tokens, self._slots)
 
     def body(self, shape: Shape) -> Body:
+        step, model, state = self._step(shape), self._model, self.state  # not self: a graph must not keep its lane
+
+        def run() -> None:
+            with torch.inference_mode():
+                model(step, state)
+
+        return run
+
+    def _step(self, shape: Shape) -> DecodeStep:
         rows, runs = shape
         at = DecodeLayout(rows, runs)
         staging, output = self.staging, self.output
-
-        step = DecodeStep(
+        return DecodeStep(
             token_ids=staging[at.token_ids :][:rows],
             positions=staging[at.positions :][:rows],
             kv_slots=staging[at.kv_slots :][:rows],
@@ -110,20 +175,13 @@ class DecoderLane(GraphLane):
             stamps=self.stamps,
         )
 
-        model, state = self._model, self.state  # not self: what a graph keeps must not keep its lane
-
-        def run() -> None:
-            with torch.inference_mode():
-                model(step, state)
-
-        return run
-
 
 class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
     """``AsyncRunner`` of a decoder. Its sequences are its lane's, of which each can have a run in a step.
 
     A step whose masks are being computed is held, and so are those behind it: nothing on the device waits for the host.
-    The calls of any runner of the lane start held steps.
+    It begins behind the steps in flight, if its graph has two parts; the second one is launched when the masks are
+    there. The calls of any runner of the lane do that.
     """
 
     def make_lane(self) -> DecoderLane:
@@ -136,10 +194,12 @@ class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
 
     def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         held, buffers = self.lane.held, self.buffers()
+        size = n_items, n_tokens, n_new
         if held or not buffers.masks_ready():
-            held.append(_Held(buffers, partial(super().launch, n_items, n_tokens, n_new)))
+            held.append(_Held(buffers, partial(self._begin, *size), partial(super().launch, *size), self.step.end))
+            self.lane.start_held()
         else:
-            super().launch(n_items, n_tokens, n_new)
+            super().launch(*size)
 
     def due_s(self) -> float:
         self.lane.start_held()
@@ -150,6 +210,19 @@ class CudaDecoder(GraphSteps[Decoder, DecoderLane, DecodeBuffers]):
             self.lane.held[0].buffers.await_masks()
             self.lane.start_held()
         super().wait()
+
+    def _begin(self, n_items: int, n_tokens: int, n_new: int) -> bool:
+        lane = self.lane
+        if not lane.settled:
+            lane.capture_for(n_tokens, n_items)
+            lane.part(smallest(lane.graphs, Shape(n_tokens, n_items)))
+        elif DEBUG:
+            self._loaded.backend.watch()
+        if not self.step.begin(n_items, n_tokens, n_new):
+            lane.want_parts(n_tokens, n_items)
+            return False
+        lane.note(n_tokens, n_items, self.step)
+        return True
 
     def _is_held(self) -> bool:
         return any(each.buffers is self._buffers for each in self.lane.held)
