@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from device_checks import STRUCTURED, check_structures
 from fake_cuda import VARIABLE, Knobs, library
 from generators import write_generator
@@ -156,6 +157,29 @@ def test_graphs_are_captured_in_parts_while_serving(checkpoint: Path, knobs: Kno
         assert lane.can_refine() == (not launched)
         lane.refine()
     assert tokens[0] == tokens[1]
+
+
+def test_a_step_without_memory_for_parts_is_launched_as_a_whole(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = load_card(str(checkpoint), 32, max_output_tokens=48)
+    (lane,) = make_lanes(make_runner("cuda", card, 4, 64, dtype="float32"), 1, 1)
+    lane.warm_up()
+    lane.settle()
+    buffers = lane.runners[0].buffers()
+
+    def no_memory(*arguments: Any, **named: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(lane.runners[0].lane.backend, "capture", no_memory)
+    for asked in (True, False):
+        shape = fill_rows(buffers, 0, [3, 3])
+        buffers.header[HEADER_MASKS] = 1
+        lane.launch(0, *shape)
+        assert lane.can_refine() == asked
+        buffers.release_masks()
+        lane.wait(0)
+        lane.refine()
 
 
 def test_masks_of_a_new_sequence_do_not_wait_for_a_step_without_any(

@@ -177,9 +177,9 @@ class GraphLane(ABC):
                 capture()
         except torch.OutOfMemoryError as error:
             say(f"{self.backend.where}: no memory for finer graphs: {error}")
+            self.backend.trim()
             return False
-        finally:
-            self.backend.trim()  # other processes may need what the run before the capture took
+        self.backend.trim()  # other processes may need what the run before the capture took
         return True
 
     def _wanted(self) -> Shape | None:

@@ -116,8 +116,12 @@ def test_the_grammar_model(serve: Callable[..., Server]) -> None:
     assert _restarts(server) == 0, server.log()
 
 
-def test_texts_with_a_structure(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """Beside texts without one, in the debug mode and through a dispatcher's death: the tokens of the CPU."""
+@pytest.mark.parametrize("mode", [DEBUG, {}])
+def test_texts_with_a_structure(serve: Callable[..., Server], tmp_path: Path, mode: dict[str, str]) -> None:
+    """Beside texts without one, and through a dispatcher's death: the tokens of the CPU.
+
+    In the debug mode no graph is captured in parts.
+    """
     checkpoint = write_generator(tmp_path / "tiny", num_hidden_layers=2)
     asked: list[dict[str, Any]] = [{"regex": f"{i}(a|b){{2,20}}"} for i in range(12)]
     asked += [{} for _ in range(12)] + [{"json_object": True}, {"grammar": 'start: "x" /[0-9]+/'}]
@@ -126,7 +130,7 @@ def test_texts_with_a_structure(serve: Callable[..., Server], tmp_path: Path) ->
     want = [engine.generate([p], **options)[0].token_ids for p, options in zip(prompts, asked, strict=True)]
     flags = ("--device=cuda:0", "--dtype=float32", "--max-running=8", "--max-output-tokens=32", "--lanes=2")
     limits = ("--max-input-tokens=48", "--max-batch-tokens=128", "--dispatchers=1", "--canary-interval=0")
-    server = serve(f"--model={checkpoint}", *flags, *limits, env={**environment(copy_delay_ns=50_000), **DEBUG})
+    server = serve(f"--model={checkpoint}", *flags, *limits, env={**environment(copy_delay_ns=50_000), **mode})
 
     def generate(prompt: str, options: dict[str, Any]) -> list[int]:
         with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
