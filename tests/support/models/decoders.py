@@ -79,7 +79,7 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("phi3", _heads(32, 4, 2, sliding_window=20)),
     "phi3-longrope": (
         "phi3",
-        _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=64)
+        _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=104)
         | {"rope_parameters": {"rope_type": "longrope", "partial_rotary_factor": 0.75} | _LONG},
     ),
     "gemma": ("gemma", _heads(32, 4, 1, head_dim=16)),
