@@ -17,6 +17,7 @@ from nightly import nightly
 from schemas import STRUCTURES, random_schema
 
 from fastqps import Engine
+from fastqps.errors import ModelError
 from fastqps.models import load_card
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Vocabulary
@@ -145,6 +146,13 @@ def test_a_structure_that_cannot_be_is_refused_with_the_place(engine: Engine, na
 )
 def test_large_automata_are_walked_as_far_as_a_text_goes(engine: Engine, options: dict[str, Any]) -> None:
     assert engine.generate([PROMPT], max_tokens=12, temperature=1.5, seed=1, **options)[0].token_ids
+
+
+def test_a_device_that_computes_nothing_refuses_structures(checkpoint: Path) -> None:
+    engine = Engine(str(checkpoint), device="null", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
+    assert engine.generate([PROMPT], max_tokens=2)[0].token_ids
+    with pytest.raises(ModelError, match="computes no texts"):
+        engine.generate([PROMPT], regex="a")
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 20))])
