@@ -32,8 +32,8 @@ enum HeaderWord : u32 {
 // Of a run whose sequence follows a script (core/script.h): the number of its targets, and their ids. Without targets
 // its token is chosen.
 inline constexpr u32 kTargetWords = 1 + kTargetsMax;
-// The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
-// then does it wait for them.
+// The token masks of a step are computed from the tokens of the one before. On a CPU the step computes its logits
+// meanwhile, and only then waits for them. On a GPU it is launched when they are there.
 enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
 
 // Parameters of a sequence that is new in the step: its cache slot, flags, and the values of kSamplingOptions in their
