@@ -117,10 +117,37 @@ void CudaStep::unpack(u32 items, GraphShape shape) {
 CudaStatus CudaStep::enqueue(const CudaGraph& graph, CopyWords words) {
   CudaApi& api = lane_.api_;
   const size_t up = words.up * sizeof(i32), down = words.down * sizeof(i32);
+  if (const CudaStatus s = copy_slots()) return s;
   if (const CudaStatus s = api.cudaMemcpyAsync(lane_.staging_, packed_, up, kCudaToDevice, lane_.stream_)) return s;
   if (const CudaStatus s = api.cudaGraphLaunch(graph.exec, lane_.stream_)) return s;
   if (const CudaStatus s = api.cudaMemcpyAsync(output_, lane_.output_, down, kCudaToHost, lane_.stream_)) return s;
   return api.cudaEventRecord(event_, lane_.stream_);
+}
+
+CudaStatus CudaStep::copy_slots() {
+  const auto* blocks = std::get_if<DecodeBlocks>(&lane_.blocks_);
+  if (!blocks) return {};
+  const i32* copies = staging() + blocks->layout.copies;
+  for (i32 i = 0; i < staging()[kHeaderCopies]; i++, copies += kCopyWords)
+    if (const CudaStatus s = copy_slot(blocks->memory, u32(copies[0]), u32(copies[1]), u32(copies[2]))) return s;
+  return {};
+}
+
+// The rows of one cache slot in all planes are a block: a plane is a slice, whose rows are heads.
+CudaStatus CudaStep::copy_slot(const SlotMemory& m, u32 from, u32 to, u32 positions) {
+  const size_t head = size_t(m.max_len) * m.row_bytes;
+  const CudaCopy3D::Pitched all{m.cache, head, head, size_t(m.slots) * m.kv_heads};
+  const CudaCopy3D rows{.from_position = {.y = size_t(from) * m.kv_heads},
+                        .from = all,
+                        .to_position = {.y = size_t(to) * m.kv_heads},
+                        .to = all,
+                        .width = size_t(positions) * m.row_bytes,
+                        .height = m.kv_heads,
+                        .depth = m.planes,
+                        .kind = kCudaOnDevice};
+  if (const CudaStatus s = lane_.api_.cudaMemcpy3DAsync(&rows, lane_.stream_)) return s;
+  const auto tokens = [&m](u32 slot) { return m.history + size_t(slot) * m.history_len + m.prefix_len; };
+  return lane_.api_.cudaMemcpyAsync(tokens(to), tokens(from), positions * sizeof(i32), kCudaOnDevice, lane_.stream_);
 }
 
 u64 CudaStep::expected_end_ns() const {

@@ -46,6 +46,22 @@ class Decoder:
         return state
 
 
+def _slot_memory(state: DecodeState) -> dict[str, int]:
+    """The arguments of ``CudaLane.decoder`` for what is copied from one cache slot to another."""
+    layers, parts, slots, kv_heads, max_len, head_dim = state.cache.shape
+    return {
+        "cache": state.cache.data_ptr(),
+        "planes": layers * parts,
+        "slots": slots,
+        "kv_heads": kv_heads,
+        "max_len": max_len,
+        "row_bytes": head_dim * state.cache.element_size(),
+        "history": state.history.data_ptr(),
+        "history_len": state.history.shape[1],
+        "prefix_len": state.prefix_len,
+    }
+
+
 class DecoderLane(GraphLane):
     """Steps of up to ``max_tokens`` rows, and the state of up to ``slots`` sequences, each with a run in a step."""
 
@@ -60,7 +76,10 @@ class DecoderLane(GraphLane):
         state = loaded.model.new_state()
         self.biases, seen = loaded.backend.host_words(*state.biases.shape)
         self.state = replace(state, biases=seen)
-        self.native = CudaLane.decoder(loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses)
+        memory = _slot_memory(self.state)
+        self.native = CudaLane.decoder(
+            loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses, **memory
+        )
 
     @cached_property
     def covering(self) -> Sequence[Shape]:
