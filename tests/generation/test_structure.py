@@ -37,7 +37,7 @@ STRUCTURES: dict[str, dict[str, Any]] = {
     "grammar": {"grammar": 'start: "a" number ("," number)*\nnumber: /[0-9]{1,3}/'},
     "none": {},
 }
-PROMPT = [5, 17, 200, 31]
+PROMPT = [5, 17, 200, 31] * 5  # long enough that it is computed once for requests that come together
 
 
 @pytest.fixture(scope="module")
