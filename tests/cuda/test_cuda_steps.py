@@ -86,7 +86,11 @@ def test_a_graph_equals_the_same_kernels_one_by_one(tmp_path: Path) -> None:
         decoder: Any = make_runner("cuda", load_card(str(tmp_path / "llama"), 40, max_output_tokens=24), 4, 96)
         if eagerly:
             decoder.launch = decoder.run_eagerly
-        made.append(Generator(decoder.card, runner=decoder, steps_in_flight=1).generate([[5, 6], [7], [8, 9, 10], [*range(20)], [*range(20)]]))
+        made.append(
+            Generator(decoder.card, runner=decoder, steps_in_flight=1).generate(
+                [[5, 6], *3 * [[*range(40)]], [7], [8, 9]]
+            )
+        )
     assert made[0] == made[1]
 
 

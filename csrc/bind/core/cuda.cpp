@@ -267,8 +267,15 @@ void register_lane(py::module_& m) {
           [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_runs, u64 cache,
              u32 planes, u32 slots, u32 kv_heads, u32 max_len, u32 row_bytes, u64 history, u32 history_len,
              u32 prefix_len) {
-            const SlotMemory memory{address<char>(cache), address<i32>(history), planes,      slots,     kv_heads,
-                                    max_len,              row_bytes,             history_len, prefix_len};
+            const SlotMemory memory{address<char>(cache),
+                                    address<i32>(history),
+                                    planes,
+                                    slots,
+                                    kv_heads,
+                                    max_len,
+                                    row_bytes,
+                                    history_len,
+                                    prefix_len};
             const DecodeBlocks blocks{DecodeLayout(max_tokens, max_runs), memory};
             return std::make_shared<Lane>(std::move(api), blocks, stream, staging, output);
           },
@@ -312,9 +319,8 @@ void register_lane(py::module_& m) {
           },
           "n_items"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
           "Moves what a graph of that size has made, copied to `output`, to where the lane's layout has it.")
-      .def(
-          "copy_slots", &Step::copy_slots,
-          "Enqueues the copies between cache slots of the step in `staging`, which `launch` does by itself.")
+      .def("copy_slots", &Step::copy_slots,
+           "Enqueues the copies between cache slots of the step in `staging`, which `launch` does by itself.")
       .def_property_readonly(
           "graph",
           [](Step& self) {

@@ -74,8 +74,8 @@ struct EncodeBlocks {
 // What a decoder's lane keeps by cache slot and copies from one to another: keys and values behind the prefix, and the
 // tokens by position.
 struct SlotMemory {
-  char* cache = nullptr;    // [planes][slots][kv_heads][max_len] rows of row_bytes
-  i32* history = nullptr;   // [slots][history_len]
+  char* cache = nullptr;   // [planes][slots][kv_heads][max_len] rows of row_bytes
+  i32* history = nullptr;  // [slots][history_len]
   u32 planes = 0, slots = 0, kv_heads = 0, max_len = 0, row_bytes = 0, history_len = 0, prefix_len = 0;
 };
 

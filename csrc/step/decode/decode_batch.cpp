@@ -8,8 +8,10 @@
 namespace fastqps {
 namespace {
 
-// A prompt of fewer rows is computed: that costs less than a copy and a step more.
-constexpr u32 kRepeatedMin = 16;
+constexpr u32 kRepeatedMin = 8;  // rows of a prompt that is worth a copy
+// Rows that copies must save if nothing else runs: their sequences make the last step, which costs about as much as so
+// many rows. On a core, a Llama of 135M parameters reads its weights in the time of 40.
+constexpr u32 kSavedMin = 64;
 static_assert(kRepeatedMin > kRepeatedRows);
 
 // A value's words: counts are signed there, and no sequence has more tokens.
@@ -69,6 +71,7 @@ void DecodeBatch::begin(DecodeStep& step) {
   }
   newest_.in_step = false;
   if (!repeats_.empty()) add_repeats(step);
+  idle_ = going_.empty();
 }
 
 // Their cache slots were taken when the prompts' own ones were. So no copy overwrites what another one reads, and what
@@ -81,10 +84,25 @@ void DecodeBatch::add_repeats(DecodeStep& step) {
   repeats_.clear();
 }
 
+u32 DecodeBatch::rows_saved() const {
+  u32 rows = 0;
+  for (const Repeat& each : repeats_) rows += copied_rows(each.kv);
+  return rows;
+}
+
+// Those that repeat the newest prompt: the ids of others are not known any more.
+void DecodeBatch::compute_repeats(DecodeStep& step) {
+  std::erase_if(repeats_, [&](const Repeat& each) {
+    if (each.from != newest_.kv || !step.runs_left() || newest_.ids.size() > step.rows_left()) return false;
+    std::copy(each.params.begin(), each.params.end(), add_prompt(step, each.kv, newest_.ids));
+    return true;
+  });
+}
+
 // All of its prompt but the rows that are computed.
 void DecodeBatch::add_copy(DecodeStep& step, u32 from, u32 kv) {
   i32* const words = step.staging + step.layout.copies + step.n_copies++ * kCopyWords;
-  words[0] = i32(from), words[1] = i32(kv), words[2] = i32(sequences_[kv].start + 1 - prefix_len_ - kRepeatedRows);
+  words[0] = i32(from), words[1] = i32(kv), words[2] = i32(copied_rows(kv));
 }
 
 // A decode row, or one of a script.
@@ -204,6 +222,7 @@ void DecodeBatch::write_biases(u32 kv, std::span<const TokenBias> biases) {
 }
 
 void DecodeBatch::seal(DecodeStep& step) {
+  if (idle_ && !repeats_.empty() && rows_saved() < kSavedMin) compute_repeats(step);
   step.staging[step.layout.starts + step.runs.size()] = i32(step.n_tokens);
   step.staging[kHeaderTokens] = i32(step.n_tokens);
   step.staging[kHeaderRuns] = i32(step.runs.size());

@@ -1,11 +1,11 @@
 // The running sequences of one lane and their packed steps: continuous batching, independent of shared memory.
 //
-// Each step holds one decode row for every unfinished sequence, and the whole prompts of those that join. Where a prompt
-// is the one that joined before it, as of the choices of one request, its keys and values are copied from there: only
-// its last rows are computed, in the step behind the one that computes them. A sequence leaves at its last token, and its cache slot is
-// free at once. A step can be prepared before earlier ones are retired,
-// because the device carries each sequence's newest token over. If the sequence has ended meanwhile, its prepared row
-// is late: the cache slot's generation no longer matches, and the token is dropped.
+// Each step holds one decode row for every unfinished sequence, and the whole prompts of those that join. Where a
+// prompt is the one that joined before it, as of the choices of one request, its keys and values are copied from there:
+// only its last rows are computed, in the step behind the one that computes them, unless a few rows are all that this
+// saves. A sequence leaves at its last token, and its cache slot is free at once. A step can be prepared before earlier
+// ones are retired, because the device carries each sequence's newest token over. If the sequence has ended meanwhile,
+// its prepared row is late: the cache slot's generation no longer matches, and the token is dropped.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -101,7 +101,7 @@ class DecodeBatch {
   template <class OnToken>
   void retire(const DecodeStep& step, OnToken token);
 
-  // Ends a sequence now. Its tokens in flight are dropped.
+  // Ends a sequence now, while no step is being prepared. Its tokens in flight are dropped.
   void drop(u32 kv) { release(kv); }
 
  private:
@@ -139,6 +139,9 @@ class DecodeBatch {
   i32* add_prompt(DecodeStep& step, u32 kv, std::span<const u32> ids);
   void add_copy(DecodeStep& step, u32 from, u32 kv);
   void add_repeats(DecodeStep& step);
+  void compute_repeats(DecodeStep& step);
+  u32 rows_saved() const;
+  u32 copied_rows(u32 kv) const { return sequences_[kv].start + 1 - prefix_len_ - kRepeatedRows; }
   void ask(DecodeStep& step, u32 run, const Sequence& sequence);
   void stop_going(u32 kv);
   void release(u32 kv);
@@ -152,6 +155,7 @@ class DecodeBatch {
   u32 scripts_ = 0;         // sequences that have one
   Prompt newest_;
   std::vector<Repeat> repeats_;
+  bool idle_ = true;  // no sequence of an earlier step will have a row in the next one
 };
 
 template <class OnToken>

@@ -24,10 +24,10 @@ enum HeaderWord : u32 {
   kHeaderAdmitted = 2,
   kHeaderT = 3,
   kHeaderS = 4,
-  kHeaderMasks = 5,   // MasksState
-  kHeaderTop = 6,     // not 0: some of its runs want their likeliest tokens
+  kHeaderMasks = 5,    // MasksState
+  kHeaderTop = 6,      // not 0: some of its runs want their likeliest tokens
   kHeaderTargets = 7,  // not 0: some of its runs have targets
-  kHeaderCopies = 8   // cache slots that are filled from others before its rows are computed
+  kHeaderCopies = 8    // cache slots that are filled from others before its rows are computed
 };
 
 // Of a run whose sequence follows a script (core/script.h): the number of its targets, and their ids. Without targets
@@ -36,8 +36,8 @@ inline constexpr u32 kTargetWords = 1 + kTargetsMax;
 // A copy between cache slots: from which, to which, and how many positions behind the prefix. They are made one after
 // the other. A GPU's step does not read them: its launch enqueues them in front of it (cuda_step.h).
 inline constexpr u32 kCopyWords = 3;
-// A sequence that copies its prompt computes so many of its last rows: as few as attention computes together, as it does
-// those of a whole prompt, and with the same roundings.
+// A sequence that copies its prompt computes so many of its last rows: as few as attention computes together, as it
+// does those of a whole prompt, and with the same roundings.
 inline constexpr u32 kRepeatedRows = 4;
 // The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
 // then does it wait for them.

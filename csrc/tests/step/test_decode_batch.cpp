@@ -216,10 +216,10 @@ std::vector<u32> long_prompt(u32 n = 16) {
 TEST(a_repeated_prompt_is_copied) {
   DecodeBatch batch(8, 3);
   ModelDevice device(8, 3);
-  Memory a(48, 8), b(48, 8);
-  const std::vector<u32> ids = long_prompt();
+  Memory a(80, 8), b(80, 8);
+  const std::vector<u32> ids = long_prompt(32);
   const auto admit = [&](Memory& m, Sampling sampling) {
-    return batch.admit(m.step, ids.data(), 16, sampling, kIgnoreEos);
+    return batch.admit(m.step, ids.data(), 32, sampling, kIgnoreEos);
   };
   const auto retire = [&](Memory& m) {
     m.run(device);
@@ -233,7 +233,7 @@ TEST(a_repeated_prompt_is_copied) {
   CHECK(batch.waiting() == (std::vector<u32>{1, 2, 3}));
   batch.seal(a.step);
   const DecodeLayout& at = a.step.layout;
-  CHECK(a.words(0, 3) == (List{16, 1, 1}));
+  CHECK(a.words(0, 3) == (List{32, 1, 1}));
   CHECK_EQ(a.in[kHeaderCopies], 0);
   retire(a);  // the first one has ended
   CHECK_EQ(batch.running(), 3u);
@@ -245,13 +245,13 @@ TEST(a_repeated_prompt_is_copied) {
   CHECK_EQ(admit(b, greedy(2)), 2u);  // what it would be copied from is gone
   CHECK_EQ(admit(b, greedy(2)), 0u);
   batch.seal(b.step);
-  CHECK(b.words(0, 3) == (List{24, 3, 3}));
+  CHECK(b.words(0, 3) == (List{40, 3, 3}));
   CHECK_EQ(b.in[kHeaderCopies], 2);
-  CHECK(b.words(at.copies, 6) == (List{0, 1, 12, 0, 3, 12}));
-  CHECK(b.words(at.token_ids, 9) == (List{32, 33, 34, 35, 32, 33, 34, 35, 20}));
-  CHECK(b.words(at.positions, 9) == (List{15, 16, 17, 18, 15, 16, 17, 18, 3}));
+  CHECK(b.words(at.copies, 6) == (List{0, 1, 28, 0, 3, 28}));
+  CHECK(b.words(at.token_ids, 9) == (List{48, 49, 50, 51, 48, 49, 50, 51, 20}));
+  CHECK(b.words(at.positions, 9) == (List{31, 32, 33, 34, 31, 32, 33, 34, 3}));
   CHECK(b.words(at.kv_slots, 9) == (List{1, 1, 1, 1, 3, 3, 3, 3, 2}));
-  CHECK(b.words(at.starts, 4) == (List{0, 4, 8, 24}));
+  CHECK(b.words(at.starts, 4) == (List{0, 4, 8, 40}));
   CHECK_EQ(b.in[at.admitted + kAdmittedWords + kParamSlot], 3);
   CHECK_EQ(b.in[at.admitted + kAdmittedWords + kParam<&Sampling::max_tokens>], 3);
   retire(b);
@@ -261,10 +261,10 @@ TEST(a_repeated_prompt_is_copied) {
   CHECK_EQ(admit(a, greedy(1)), 1u);  // the prompt is in its place: it needs no other step
   batch.seal(a.step);
   CHECK_EQ(a.in[kHeaderCopies], 2);
-  CHECK(a.words(at.copies, 6) == (List{2, 0, 12, 2, 1, 12}));
+  CHECK(a.words(at.copies, 6) == (List{2, 0, 28, 2, 1, 28}));
   std::vector<u32> other = ids;
   other.back()++;
-  for (const std::vector<u32>& prompt : {other, long_prompt(17), long_prompt(15), long_prompt(15)}) {  // too short
+  for (const std::vector<u32>& prompt : {other, long_prompt(17), long_prompt(7), long_prompt(7)}) {  // too short
     batch.begin(b.step);
     const u32 kv = batch.admit(b.step, prompt.data(), u32(prompt.size()), greedy(9), 0);
     CHECK(kv != DecodeBatch::kNobody && batch.waiting().empty());
@@ -277,16 +277,16 @@ TEST(a_repeated_prompt_has_options_of_its_own) {
   DecodeBatch batch(8, 0);
   std::vector<i32> biases(8 * kBiasWords);
   batch.use_biases(biases.data());
-  Memory a(32, 8), b(32, 8);
-  const std::vector<u32> ids = long_prompt();
+  Memory a(80, 8), b(80, 8);
+  const std::vector<u32> ids = long_prompt(40);
   Sampling likely = greedy(3);
   likely.top_logprobs = 2;
   const TokenBias bias{3, 1.5f};
   const Script script{{{0, 0, 0, 2}, {9, 1, 1, 1}}, {7, 8}};
   batch.begin(a.step);
-  batch.admit(a.step, ids.data(), 16, greedy(3), 0);
-  batch.admit(a.step, ids.data(), 16, likely, 0, true, {&bias, 1});
-  batch.admit(a.step, ids.data(), 16, greedy(2), 0, false, {}, script);
+  batch.admit(a.step, ids.data(), 40, greedy(3), 0);
+  batch.admit(a.step, ids.data(), 40, likely, 0, true, {&bias, 1});
+  batch.admit(a.step, ids.data(), 40, greedy(2), 0, false, {}, script);
   batch.seal(a.step);
   CHECK(a.step.masked.empty() && !a.step.top && !a.step.has_targets);
   batch.plan(8);
@@ -304,7 +304,36 @@ TEST(a_repeated_prompt_has_options_of_its_own) {
   batch.seal(a.step);
   CHECK(a.words(at.kv_slots, 3) == (List{0, 2, 1}));
   CHECK(a.words(at.token_ids, 3) == (List{kCarryOver, 9, kCarryOver}));
-  CHECK(a.words(at.positions, 3) == (List{17, 16, 16}));
+  CHECK(a.words(at.positions, 3) == (List{41, 40, 40}));
+}
+
+// Alone in their lane, repeated prompts make a step more. Beside others it is there anyway.
+TEST(a_few_rows_are_computed_rather_than_in_a_step_more) {
+  const std::vector<u32> ids = long_prompt(), other = long_prompt(3);
+  for (const u32 repeats : {1u, 5u, 6u})
+    for (const bool beside : {false, true}) {
+      DecodeBatch batch(8, 2);
+      ModelDevice device(8, 2);
+      Memory m(200, 8);
+      const auto run = [&] {
+        batch.seal(m.step);
+        m.run(device);
+        batch.retire(m.step, [&](u32 kv, u32 made, Token token) {
+          if (kv || !beside) CHECK_EQ(token.id, expected_tokens(ids, made + 1, true).back());
+        });
+      };
+      batch.begin(m.step);
+      if (beside) batch.admit(m.step, other.data(), 3, greedy(9), kIgnoreEos);
+      run();
+      batch.begin(m.step);
+      for (u32 i = 0; i <= repeats; i++) batch.admit(m.step, ids.data(), 16, greedy(3), kIgnoreEos);
+      run();
+      const bool copied = beside || repeats == 6;  // of 12 rows each
+      CHECK_EQ(batch.waiting().size(), copied ? repeats : 0);
+      CHECK_EQ(m.step.n_tokens, beside + (copied ? 16 : 16 * (repeats + 1)));
+      for (u32 i = 0; i < 3; i++) batch.begin(m.step), run();
+      CHECK_EQ(batch.running(), u32(beside));
+    }
 }
 
 // What would have no room in the next step is computed in this one.

@@ -128,10 +128,10 @@ TEST(equal_prompts_are_computed_once) {
 }
 
 TEST(a_repeated_prompt_with_a_structure_is_awaited_until_it_has_a_row) {
-  World w(16, 20);
-  Dispatcher d(w.segment, &w.fds, 0, 1, 2, {4, 80});
+  World w(16, 40);
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2, {4, 160});
   w.structure_bytes = 64;
-  const List prompt(20, 7);
+  const List prompt(40, 7);
   std::vector<u32> slots;
   for (u32 i = 0; i < 3; i++) slots.push_back(w.put(prompt, 6, kIgnoreEos));
   CHECK(!d.launch());

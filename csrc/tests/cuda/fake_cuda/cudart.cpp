@@ -147,8 +147,9 @@ struct Copy3D {
 EXPORT int cudaMemcpy3DAsync(const Copy3D* given, void* stream) {
   return call(__func__, [=] {
     const Copy3D copy = *given;
-    const bool fits = copy.from_first.y + copy.height <= copy.from.rows && copy.to_first.y + copy.height <= copy.to.rows &&
-                      copy.width <= copy.from.pitch && copy.width <= copy.to.pitch;
+    const bool fits = copy.from_first.y + copy.height <= copy.from.rows &&
+                      copy.to_first.y + copy.height <= copy.to.rows && copy.width <= copy.from.pitch &&
+                      copy.width <= copy.to.pitch;
     if (copy.from_array || copy.to_array || !fits || copy.kind != 3) return kInvalidValue;
     if (knobs.hits("fail_copy")) return break_down(kLaunchFailure);
     stream_of(stream).push([copy] {
