@@ -55,8 +55,8 @@ class DecodeBuffers:
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, words]          sampling parameters of sequences that are new in this step
     targets   [S, 21]             of a run that follows a script: how many targets, and their ids
-    copies    [S, 3]              from which cache slot, to which, and how many positions behind the prefix: they are made
-                                  before the rows are computed, one after the other
+    copies    [S, 3]              from which cache slot, to which, and how many positions behind the prefix: made one
+                                  after the other, before the rows are computed
     biases    [slots, 601]        of each cache slot, where its sequence has any: how many, then id and float bits of
                                   each; of the lane's steps together
     masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. The system gives memory to what
