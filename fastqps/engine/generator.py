@@ -169,6 +169,7 @@ class Generator:
         self._vocabulary: Vocabulary | None = None  # made, as the masks, for the first request with a structure
         self._compiled = Kept[Compiled]()
         self._masks: Masks | None = None
+        self._joining: dict[int, Compiled] = {}  # of those without a row in any step
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
@@ -189,6 +190,7 @@ class Generator:
         """Ends a request now; no more of its tokens come. Nothing happens if it has ended."""
         self._waiting.pop(request, None)
         self._kept = [token for token in self._kept if token.request != request]
+        self._joining.pop(request, None)
         if request in self._running:
             self._running.remove(request)
             self._batch.drop(request)
@@ -394,12 +396,15 @@ class Generator:
             options = {"masked": True, **request.options} if request.compiled else request.options
             if not self._batch.admit(step, request.ids, user=number, **options):
                 break
-            if self._masks and request.compiled:
-                self._masks.begin(number, request.compiled)
+            if request.compiled:
+                self._joining[number] = request.compiled
             del self._waiting[number]
             self._running.add(number)
         n_runs, n_tokens, n_admitted = self._batch.seal(step)
         if self._masks and (rows := self._batch.masked(step)):
+            for _, number in rows:
+                if compiled := self._joining.pop(number, None):
+                    self._masks.begin(number, compiled)
             self._masks.launch(self._lane.runners[step].buffers(), rows, bool(self._in_flight))
         if n_runs:
             self._lane.launch(step, n_runs, n_tokens, n_admitted)

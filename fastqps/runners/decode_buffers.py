@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fastqps._core import (
     ADMITTED_WORDS,
     BIAS_WORDS,
+    COPY_WORDS,
     HEADER_MASKS,
     HEADER_WORDS,
     TARGET_WORDS,
@@ -49,7 +50,7 @@ class DecodeBuffers:
     array     shape               meaning
     ========= =================== ====================================================================================
     header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S, 5 whether masks are awaited, 6 whether runs
-                                  ask for likeliest tokens, 7 whether runs have targets
+                                  ask for likeliest tokens, 7 whether runs have targets, 8 copies
     input_ids [T]                 token ids; -1: the newest token of the row's cache slot
     positions [T]                 in the whole sequence, prefix included
     kv_slots  [T]                 cache slot
@@ -57,6 +58,8 @@ class DecodeBuffers:
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, words]          sampling parameters of sequences that are new in this step
     targets   [S, 21]             of a run that follows a script: how many targets, and their ids
+    copies    [S, 3]              from which cache slot, to which, and how many positions behind the prefix: made one
+                                  after the other, before the rows are computed
     biases    [slots, 601]        of each cache slot, where its sequence has any: how many, then id and float bits of
                                   each; of the lane's steps together
     masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. On a CPU each step has its own,
@@ -71,7 +74,7 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
-    The first eight arrays are parts of ``staging``, the others but biases, masks and stamps of ``output``.
+    The first nine arrays are parts of ``staging``, the others but biases, masks and stamps of ``output``.
     """
 
     max_runs: int
@@ -87,6 +90,7 @@ class DecodeBuffers:
     admitted: NDArray[np.int32] = field(repr=False)
     biases: NDArray[np.int32] = field(repr=False)
     targets: NDArray[np.int32] = field(repr=False)
+    copies: NDArray[np.int32] = field(repr=False)
     masks: NDArray[np.int32] = field(repr=False)
     tokens: NDArray[np.int32] = field(repr=False)
     logprobs: NDArray[np.float32] = field(repr=False)
@@ -131,6 +135,7 @@ class DecodeBuffers:
             admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
             biases=np.zeros((0, BIAS_WORDS), np.int32) if biases is None else biases,
             targets=target_rows(staging, at),
+            copies=staging[at.copies :][: max_runs * COPY_WORDS].reshape(max_runs, COPY_WORDS),
             masks=np.zeros((max_runs, 0), np.int32) if masks is None else masks,
             tokens=output[at.out_tokens :][:max_runs],
             logprobs=output[at.out_logprobs :][:max_runs].view(np.float32),

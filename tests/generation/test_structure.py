@@ -25,7 +25,7 @@ from fastqps.structure.vocabulary import Vocabulary
 pytestmark = pytest.mark.compute
 
 MAX_INPUT, MAX_OUTPUT = 32, 96
-PROMPT = [5, 17, 200, 31]
+PROMPT = [5, 17, 200, 31] * 5  # long enough that it is computed once for requests that come together
 
 
 @pytest.fixture(scope="module")

@@ -112,6 +112,7 @@ class Step {
     const i32* packed = step_->pack(n, shape, &words);
     return {packed, words.up};
   }
+  void copy_slots() { lane_->api->check(step_->copy_slots()); }
   void wait() {
     for (u64 spin_ns = kSpinNs;; spin_ns = 0) {
       CudaStep::Progress progress;
@@ -275,12 +276,24 @@ void register_lane(py::module_& m) {
           "STAMP_WORDS stand in front of the output.")
       .def_static(
           "decoder",
-          [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
-            const DecodeBlocks blocks{DecodeLayout(max_tokens, max_runs)};
+          [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_runs, u64 cache,
+             u32 planes, u32 slots, u32 kv_heads, u32 max_len, u32 row_bytes, u64 history, u32 history_len,
+             u32 prefix_len) {
+            const SlotMemory memory{address<char>(cache),
+                                    address<i32>(history),
+                                    planes,
+                                    slots,
+                                    kv_heads,
+                                    max_len,
+                                    row_bytes,
+                                    history_len,
+                                    prefix_len};
+            const DecodeBlocks blocks{DecodeLayout(max_tokens, max_runs), memory};
             return std::make_shared<Lane>(std::move(api), blocks, stream, staging, output);
           },
-          "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
-          "The same, as DecodeLayout says.")
+          "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a, "cache"_a,
+          "planes"_a, "slots"_a, "kv_heads"_a, "max_len"_a, "row_bytes"_a, "history"_a, "history_len"_a, "prefix_len"_a,
+          "The same, as DecodeLayout says. The rest is SlotMemory: what is copied from one cache slot to another.")
       .def("add_graph", &Lane::add_graph, "graph"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
            "Adds a captured graph for steps of up to so many tokens and items, or replaces the one of that size.")
       .def("add_parts", &Lane::add_parts, "head"_a, "tail"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
@@ -323,6 +336,8 @@ void register_lane(py::module_& m) {
           },
           "n_items"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
           "Moves what a graph of that size has made, copied to `output`, to where the lane's layout has it.")
+      .def("copy_slots", &Step::copy_slots,
+           "Enqueues the copies between cache slots of the step in `staging`, which `launch` does by itself.")
       .def_property_readonly(
           "graph",
           [](Step& self) {

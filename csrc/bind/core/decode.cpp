@@ -168,6 +168,8 @@ void register_decode(py::module_& m) {
   m.attr("HEADER_MASKS") = u32(kHeaderMasks);
   m.attr("HEADER_TARGETS") = u32(kHeaderTargets);
   m.attr("TARGET_WORDS") = kTargetWords;
+  m.attr("HEADER_COPIES") = u32(kHeaderCopies);
+  m.attr("COPY_WORDS") = kCopyWords;
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
@@ -180,6 +182,7 @@ void register_decode(py::module_& m) {
       .def_readonly("made", &DecodeLayout::made)
       .def_readonly("admitted", &DecodeLayout::admitted)
       .def_readonly("targets", &DecodeLayout::targets)
+      .def_readonly("copies", &DecodeLayout::copies)
       .def_readonly("words", &DecodeLayout::words)
       .def_readonly("out_tokens", &DecodeLayout::out_tokens)
       .def_readonly("out_logprobs", &DecodeLayout::out_logprobs)

@@ -128,7 +128,11 @@ CudaStep::Launch CudaStep::start(StepSize n, const CudaGraph& graph, CudaHandle 
   CopyWords words;
   pack(n, graph.shape, &words);
   launched_ns_ = now_ns();
-  lane_.fault_ = api.cudaMemcpyAsync(lane_.staging_, packed_, words.up * sizeof(i32), kCudaToDevice, lane_.stream_);
+  const auto send = [&] {
+    return api.cudaMemcpyAsync(lane_.staging_, packed_, words.up * sizeof(i32), kCudaToDevice, lane_.stream_);
+  };
+  lane_.fault_ = copy_slots();
+  if (!lane_.fault_) lane_.fault_ = send();
   if (!lane_.fault_) lane_.fault_ = api.cudaGraphLaunch(exec, lane_.stream_);
   if (lane_.fault_) return Launch::kFault;
   items_ = n.items;
@@ -157,6 +161,32 @@ const i32* CudaStep::pack(StepSize n, GraphShape shape, CopyWords* words) {
 
 void CudaStep::unpack(u32 items, GraphShape shape) {
   std::visit([&](auto& b) { b.unpack(output(), shape, items, down_); }, lane_.blocks_);
+}
+
+CudaStatus CudaStep::copy_slots() {
+  const auto* blocks = std::get_if<DecodeBlocks>(&lane_.blocks_);
+  if (!blocks) return {};
+  const i32* copies = staging() + blocks->layout.copies;
+  for (i32 i = 0; i < staging()[kHeaderCopies]; i++, copies += kCopyWords)
+    if (const CudaStatus s = copy_slot(blocks->memory, u32(copies[0]), u32(copies[1]), u32(copies[2]))) return s;
+  return {};
+}
+
+// The rows of one cache slot in all planes are a block: a plane is a slice, whose rows are heads.
+CudaStatus CudaStep::copy_slot(const SlotMemory& m, u32 from, u32 to, u32 positions) {
+  const size_t head = size_t(m.max_len) * m.row_bytes;
+  const CudaCopy3D::Pitched all{m.cache, head, head, size_t(m.slots) * m.kv_heads};
+  const CudaCopy3D rows{.from_position = {.y = size_t(from) * m.kv_heads},
+                        .from = all,
+                        .to_position = {.y = size_t(to) * m.kv_heads},
+                        .to = all,
+                        .width = size_t(positions) * m.row_bytes,
+                        .height = m.kv_heads,
+                        .depth = m.planes,
+                        .kind = kCudaOnDevice};
+  if (const CudaStatus s = lane_.api_.cudaMemcpy3DAsync(&rows, lane_.stream_)) return s;
+  const auto tokens = [&m](u32 slot) { return m.history + size_t(slot) * m.history_len + m.prefix_len; };
+  return lane_.api_.cudaMemcpyAsync(tokens(to), tokens(from), positions * sizeof(i32), kCudaOnDevice, lane_.stream_);
 }
 
 u64 CudaStep::expected_end_ns() const {

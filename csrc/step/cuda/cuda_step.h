@@ -2,6 +2,8 @@
 // device, one graph, one copy back and one event, enqueued after the stream's earlier steps. Only wait() waits, only
 // open() allocates, and no call handles single requests.
 //
+// Copies between a decoder's cache slots are rare, so that no graph has a kernel for them: they are enqueued in front.
+//
 //   staging ──pack──► pinned block ──copy──► device staging ──graph──► device output ──copy──► pinned output, event
 //   one each step                            one each lane: the stream's order protects it     one each step
 //
@@ -69,8 +71,17 @@ struct EncodeBlocks {
   void unpack(i32*, GraphShape, u32, u32) const {}
 };
 
+// What a decoder's lane keeps by cache slot and copies from one to another: keys and values behind the prefix, and the
+// tokens by position.
+struct SlotMemory {
+  char* cache = nullptr;   // [planes][slots][kv_heads][max_len] rows of row_bytes
+  i32* history = nullptr;  // [slots][history_len]
+  u32 planes = 0, slots = 0, kv_heads = 0, max_len = 0, row_bytes = 0, history_len = 0, prefix_len = 0;
+};
+
 struct DecodeBlocks {
   DecodeLayout layout;  // of the host's blocks
+  SlotMemory memory = {};
 
   u32 words() const { return layout.words; }
   u32 out_words() const { return layout.out_words; }
@@ -180,6 +191,8 @@ class CudaStep {
   // step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);
   void unpack(u32 items, GraphShape shape);
+  // The same: enqueues the copies between cache slots that stand in the staging block.
+  CudaStatus copy_slots();
   // Nanoseconds after which to look again; 0: it is done, or close enough for wait().
   u64 due_ns();
   // Waits until the step is done or the time is over. Spins for spin_ns, then sleeps ever longer between two looks.
@@ -195,6 +208,7 @@ class CudaStep {
   Launch choose(StepSize n, const CudaGraph** graph);
   Launch start(StepSize n, const CudaGraph& graph, CudaHandle exec);
   Launch finish_launch();
+  CudaStatus copy_slot(const SlotMemory& memory, u32 from, u32 to, u32 positions);
   Progress look();
   void finish(u64 now);
   u64 expected_end_ns() const;

@@ -63,6 +63,22 @@ class _Held:
     begun: bool | None = None  # None: not tried yet
 
 
+def _slot_memory(state: DecodeState) -> dict[str, int]:
+    """The arguments of ``CudaLane.decoder`` for what is copied from one cache slot to another."""
+    layers, parts, slots, kv_heads, max_len, head_dim = state.cache.shape
+    return {
+        "cache": state.cache.data_ptr(),
+        "planes": layers * parts,
+        "slots": slots,
+        "kv_heads": kv_heads,
+        "max_len": max_len,
+        "row_bytes": head_dim * state.cache.element_size(),
+        "history": state.history.data_ptr(),
+        "history_len": state.history.shape[1],
+        "prefix_len": state.prefix_len,
+    }
+
+
 class DecoderLane(GraphLane):
     """Steps of up to ``max_tokens`` rows, and the state of up to ``slots`` sequences, each with a run in a step."""
 
@@ -83,7 +99,10 @@ class DecoderLane(GraphLane):
         self._parts: dict[Shape, tuple[Graph, Graph]] = {}
         self._to_part: Shape | None = None
         self._parts_fit = not DEBUG
-        self.native = CudaLane.decoder(loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses)
+        memory = _slot_memory(self.state)
+        self.native = CudaLane.decoder(
+            loaded.backend.api, max_tokens=max_tokens, max_runs=slots, **self.addresses, **memory
+        )
 
     def start_held(self) -> None:
         """Starts the held steps whose masks are there, in their order, and begins the next one."""
