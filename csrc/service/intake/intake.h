@@ -86,8 +86,9 @@ class Intake {
     item.traced = records_.is_traced(view, from, slot, route);
     item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->records());
     const u64 parsed_ns = item.stamped ? now_ns() : 0;
-    Refusal refusal = input_.fill(view, route, slot, item);
-    if (!refusal && generates(tables_.memory.route(route).task)) refusal = attach(view, slot);
+    // What refuses comes first: a text that another thread tokenizes keeps its slot until that is done.
+    Refusal refusal = generates(tables_.memory.route(route).task) ? attach(view, slot) : Refusal{};
+    if (!refusal) refusal = input_.fill(view, route, slot, item);
     if (item.stamped) stamp(from, slot, begin, parsed_ns);
     if (refusal) return tables_.slots.discard(slot), refused(tenant, refusal);
 
