@@ -106,7 +106,7 @@ class Intake {
  private:
   Begun begin_parse(const Origin& from);
   Refusal attach(const RequestView& view, u32 slot);
-  Refusal no_room(const char* parts);
+  Refusal no_room();
   void stamp(const Origin& from, u32 slot, Begun begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void name_caller(u32 slot, std::string_view siblings, TenantId tenant);
