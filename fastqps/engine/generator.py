@@ -212,9 +212,7 @@ class Generator:
         if not self._in_flight or (launched and self._free):
             return []
         oldest = self._in_flight[0]  # an interrupted wait leaves it there: the device still has its buffers
-        self._lane.wait(oldest)
-        if self._masks:
-            self._masks.retire(self._lane.runners[oldest].buffers())
+        self._wait_for(oldest)
         self._free.append(self._in_flight.popleft())
         tokens = [Token(*token) for token in self._batch.retire(oldest)]
         self._running.difference_update(token.request for token in tokens if token.finish)
@@ -366,7 +364,7 @@ class Generator:
     def close(self) -> None:
         """Gives the device back."""
         while self._in_flight:
-            self._lane.wait(self._in_flight.popleft())
+            self._wait_for(self._in_flight.popleft())
         if self._masks:
             self._masks.close()
         self._lane.close()
@@ -412,8 +410,13 @@ class Generator:
             self._lane.launch(step, n_runs, n_tokens, n_admitted)
         return bool(n_runs)
 
+    def _wait_for(self, step: int) -> None:
+        self._lane.wait(step)
+        if self._masks:
+            self._masks.retire(self._lane.runners[step].buffers())
+
     def _compile(self, structure: Structure) -> Compiled:
-        self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.takes_masks)
+        self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.runners[0].buffers().takes_masks)
         self._masks = self._masks or Masks()
         if (compiled := self._compiled.get(structure)) is None:
             compiled = self._vocabulary.compile(structure)

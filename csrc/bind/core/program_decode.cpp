@@ -107,7 +107,7 @@ void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs
                                .n_eos = n_eos,
                                .number = number(bfloat16),
                                .masks = address<const u32>(masks),
-                               .masks_state = address<i32>(masks_state),
+                               .masks_state = address<const i32>(masks_state),
                                .mask_words = mask_words,
                                .targets = {address<const i32>(targets_there), address<const i32>(targets)}};
   add_job(self, job, &step::LogitChanges::n_runs, n_runs, step::change_logits);

@@ -117,10 +117,12 @@ struct DecodeBlocks {
 
 using StepBlocks = std::variant<EncodeBlocks, DecodeBlocks>;
 
-// A captured graph, and how long its steps take.
+// A captured graph, and how long its steps take. Some are there in two parts, too, which compute the same one behind
+// the other: what a step can do before it has its masks, and the rest.
 struct CudaGraph {
   CudaHandle exec;
   GraphShape shape;
+  CudaHandle head = nullptr, tail = nullptr;
   u64 steps = 0, usual_ns = 0;
 };
 
@@ -134,6 +136,8 @@ class CudaLane {
   // Adds a graph over these blocks, or replaces the one of the same size. Returns false, and does nothing, while steps
   // are in flight.
   [[nodiscard]] bool add(CudaHandle exec, u32 max_tokens, u32 max_items);
+  // Adds the two parts of the graph of that size, which has to be there. Returns false as add().
+  [[nodiscard]] bool add_parts(CudaHandle head, CudaHandle tail, u32 max_tokens, u32 max_items);
   const std::vector<CudaGraph>& graphs() const { return graphs_; }
   const StepBlocks& blocks() const { return blocks_; }
   CudaHandle stream() const { return stream_; }
@@ -176,6 +180,10 @@ class CudaStep {
 
   // Enqueues the step in the staging block on the device.
   Launch launch(StepSize n);
+  // The same in two calls, between which no other step of the lane is launched, and this one is not asked about.
+  // begin() returns kNoGraph, and does nothing, if the step's graph has no parts.
+  Launch begin(StepSize n);
+  Launch end();
   // The graph of the last launch; nothing before the first.
   GraphShape shape() const { return shape_; }
   // The parts of launch() around a graph of that shape, for callers that run its kernels one by one: packs the step,
@@ -197,8 +205,10 @@ class CudaStep {
 
   explicit CudaStep(CudaLane& lane);
   CudaStatus allocate();
+  Launch choose(StepSize n, const CudaGraph** graph);
+  Launch start(StepSize n, const CudaGraph& graph, CudaHandle exec);
+  Launch finish_launch();
   CudaStatus copy_slot(const SlotMemory& memory, u32 from, u32 to, u32 positions);
-  CudaStatus enqueue(const CudaGraph& graph, CopyWords words);
   Progress look();
   void finish(u64 now);
   u64 expected_end_ns() const;
@@ -213,7 +223,7 @@ class CudaStep {
   i32* output_ = nullptr;  // pinned
   CudaHandle event_ = nullptr;
   DeviceStamps stamps_;
-  bool running_ = false, asked_early_ = false;
+  bool begun_ = false, running_ = false, asked_early_ = false;
   size_t graph_ = 0;  // number in the lane's table, while it is in flight
   GraphShape shape_{};
   u32 items_ = 0, down_ = 0;             // of the last launch; words that come back from the packed step

@@ -39,8 +39,8 @@ inline constexpr u32 kCopyWords = 3;
 // A sequence that copies its prompt computes so many of its last rows: as few as attention computes together, as it
 // does those of a whole prompt, and with the same roundings.
 inline constexpr u32 kRepeatedRows = 4;
-// The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
-// then does it wait for them.
+// The token masks of a step are computed from the tokens of the one before. On a CPU the step computes its logits
+// meanwhile, and only then waits for them. On a GPU it is launched when they are there.
 enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
 
 // Parameters of a sequence that is new in the step: its cache slot, flags, and the values of kSamplingOptions in their

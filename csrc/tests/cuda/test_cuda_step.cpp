@@ -1,4 +1,5 @@
 // Steps on the fake CUDA runtime: order, the safety of their host blocks, lanes side by side, what is copied, and when.
+#include <atomic>
 #include <thread>
 
 #include "core/clock.h"
@@ -303,6 +304,41 @@ TEST(the_smallest_graph_that_holds_a_step_runs_it) {
     for (int i = 0; i < 5; i++) CHECK_EQ(graphs[size_t(i)]->firsts.size(), size_t(i == row.graph));
   }
   CHECK(step->launch({1, SumLane::kTokens + 1, 1}) == CudaStep::Launch::kTooLarge);
+}
+
+// Between begin() and end() the device has what begin() gave it, and waits for nothing.
+TEST(a_step_runs_in_two_parts) {
+  DeviceTime time;
+  SumLane lane(time);
+  std::mt19937 random(3);
+  SumStep own{lane.step(), {}}, other{lane.step(), {}};
+  own.pack(lane.layout, random, 5);
+  other.pack(lane.layout, random, 6);
+  const StepSize n{own.items, own.tokens, own.items};
+  CHECK(own.step->begin(n) == CudaStep::Launch::kNoGraph);
+  CHECK(own.step->end() == CudaStep::Launch::kNoGraph);
+  std::atomic<u32> ends = 0;
+  const auto count = [](void* user) { ++*static_cast<std::atomic<u32>*>(user); };
+  void* tail = cuda().make_graph(count, &ends, reinterpret_cast<i64*>(lane.output.data()));
+  for (const CudaGraph& graph : std::vector(lane.lane.graphs()))
+    CHECK(lane.lane.add_parts(graph.exec, tail, graph.shape.max_tokens, graph.shape.max_items));
+  CHECK(!lane.lane.add_parts(tail, tail, 1, 1));
+  CHECK(other.launch() == CudaStep::Launch::kDone);
+  CHECK(own.step->begin(n) == CudaStep::Launch::kDone);
+  CHECK(own.step->begin(n) == CudaStep::Launch::kRunning);
+  CHECK(own.launch() == CudaStep::Launch::kRunning);
+  CHECK(!lane.lane.add(tail, 1, 1));
+  CHECK(other.wait() && other.right());
+  cuda().api->cudaStreamSynchronize(lane.stream);
+  CHECK(!ends && !own.right());
+  CHECK(own.step->end() == CudaStep::Launch::kDone);
+  CHECK(own.wait() && own.right());
+  CHECK_EQ(ends.load(), 1u);
+  CHECK(own.launch() == CudaStep::Launch::kDone);
+  CHECK(own.wait() && own.right());
+  CHECK_EQ(ends.load(), 1u);
+  own.pack(lane.layout, random, 7);
+  CHECK(own.step->begin({own.items, own.tokens, own.items}) == CudaStep::Launch::kDone);  // and is left there
 }
 
 TEST(due_times_are_learnt) {

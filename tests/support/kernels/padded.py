@@ -86,8 +86,9 @@ class PaddedDecoder(DecoderRunner):
             *runs,
             self._admitted,
             counts,
-            torch.zeros(2, dtype=torch.int64),
+            masks=self._masks,
             top=top,
+            stamps=torch.zeros(2, dtype=torch.int64),
         )
         with torch.inference_mode():
             self._copy_slots()
