@@ -104,6 +104,8 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   const u32 kv = free_.back();
   free_.pop_back();
   Sequence& s = sequences_[kv];
+  const u32 before = prefix_len_ + n;
+  if (flags & kPromptLogprobs && script.rows.empty()) script = script_of_prompt({ids, n}), n = 1;
   s.position = prefix_len_ + n;
   s.issued = 1, s.made = 0;
   s.start = prefix_len_ + n - 1;
@@ -136,7 +138,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   i32* params = step.staging + at.admitted + step.n_admitted++ * kAdmittedWords;
   const bool biased = biases_ && !biases.empty();
   if (biased) write_biases(kv, biases);
-  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n,
+  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), before,
               (masked ? u32(kParamMasked) : 0) | (biased ? u32(kParamBiased) : 0));
   return kv;
 }
