@@ -78,9 +78,8 @@ struct GenerationView {
   std::span<const u32> token_ids = {};
   std::span<const float> logprobs = {};
   FinishReason finish_reason = FinishReason::kUnspecified;
-  TopView top = {};  // empty: not asked for
-  std::span<const u32> text_offsets =
-      {};  // with logprobs: how many characters are in front of each token
+  TopView top = {};                                 // empty: not asked for
+  std::span<const u32> text_offsets = {};           // with logprobs: how many characters are in front of each token
   std::span<const ChoiceScore> choice_scores = {};  // in the request's order; empty: any text was possible
   PromptView prompt = {};                           // of a stream, only in the first part
 };

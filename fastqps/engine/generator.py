@@ -317,10 +317,11 @@ class Generator:
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
         encoded = self._encode("the prompt", prompt, truncate, options)
-        each = [_candidate(asked, place) for place in range(best_of.n)]
-        places = {self.add(encoded.ids, **own): place for place, own in enumerate(each)}
+        candidates = [_candidate(asked, place) for place in range(best_of.n)]
+        places = {self.add(encoded.ids, **own): place for place, own in enumerate(candidates)}
         answers = {
-            request: _Answer(self._detokenizer, stops, each[place], encoded.ids) for request, place in places.items()
+            request: _Answer(self._detokenizer, stops, candidates[place], encoded.ids)
+            for request, place in places.items()
         }
         left = set(answers)
         try:

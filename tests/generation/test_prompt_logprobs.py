@@ -112,9 +112,9 @@ def test_it_comes_once(engine: Engine) -> None:
         assert not any(each.prompt_logprobs for each in made.other_choices)
         plain = {name: value for name, value in asked.items() if name != "prompt_logprobs"}
         (without,) = engine.generate([PROMPT], **plain, **more)
-        assert [e.token_ids for e in (made, *made.other_choices)] == [
-            e.token_ids for e in (without, *without.other_choices)
-        ]
+        (ranked,) = engine.generate([PROMPT], logprobs=True, **plain, **more)
+        tokens = [[e.token_ids for e in (each, *each.other_choices)] for each in (made, without, ranked)]
+        assert tokens[0] == tokens[1] == tokens[2]
     chunks = list(engine.generate_stream(PROMPT, n=2, **asked))
     assert [(c.choice, c.prompt_logprobs) for c in chunks if c.prompt_logprobs] == [(0, one.prompt_logprobs)]
     first = next(c for c in chunks if c.choice == 0)

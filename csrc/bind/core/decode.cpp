@@ -76,8 +76,7 @@ class NamedBatch {
     auto rows = script.empty() ? std::optional(Script{}) : read_script(script, ~0u, ~0u);
     if (!rows) throw py::value_error("script: these words are none");
     const u8 flags = u8(flags_of(ignore_eos, logprobs) | (prompt_logprobs ? kPromptLogprobs : 0));
-    const u32 kv =
-        batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags, masked, biases, std::move(*rows));
+    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags, masked, biases, std::move(*rows));
     if (kv == DecodeBatch::kNobody) return false;
     names_[kv] = user, tops_[kv] = sampling.top_logprobs;
     kv_[user] = kv;

@@ -50,7 +50,7 @@ enum SlotFlag : u8 {
   kWantTimings = 8,
   kIgnoreEos = 16,
   kLogprobs = 32,
-  kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
+  kProgress = 64,         // the dispatcher leaves a hint for every token, not only for the last
   kPromptLogprobs = 128,  // those of the prompt's tokens, but for the first, stand in front of the answer's
 };
 // kRefusal: the answer's bytes are why there is none: u32 retry_after_ms, and n_values bytes of UTF-8.
@@ -125,7 +125,7 @@ constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_to
   return u64(of.by_token ? n_tokens : 1) * width * sizeof(float);
 }
 
-// The same of a generator, for a request that asks for all that there is: of its prompt, and likeliest tokens everywhere.
+// The same of a generator, with the prompt's tokens, and as many likeliest ones as can be in the place of each.
 constexpr u64 largest_generation_bytes(u32 n_tokens, u32 max_output_tokens) {
   return TokenAnswer::bytes(n_tokens - 1 + max_output_tokens, kTopLogprobsMax);
 }

@@ -78,8 +78,7 @@ void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const Ge
   if (head.form == Form::kChat)
     write_chat_logprobs(out, call, generation);
   else
-    write_text_logprobs(out, call, generation,
-                        echo && head.echo_top >= 0 ? Echo{&prompt, u32(head.echo_top)} : Echo{});
+    write_text_logprobs(out, call, generation, echo && head.echo_top >= 0 ? Echo{&prompt, u32(head.echo_top)} : Echo{});
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";

@@ -61,10 +61,10 @@ struct CompletionsHead {
   Usage usage = Usage::kNone;
   char ignored = '@';  // a letter of IgnoredFields
   Form form = Form::kText;
-  BestOf choices = {};       // of each prompt
-  bool echo = false;         // the text begins with the prompt
-  i8 echo_top = kNoTop;      // likeliest tokens beside the prompt's own in an echo; kNoTop: no log-probabilities
-  i8 prompt_top = kNoTop;    // the same of vLLM's prompt_logprobs
+  BestOf choices = {};     // of each prompt
+  bool echo = false;       // the text begins with the prompt
+  i8 echo_top = kNoTop;    // likeliest tokens beside the prompt's own in an echo; kNoTop: no log-probabilities
+  i8 prompt_top = kNoTop;  // the same of vLLM's prompt_logprobs
 
   static constexpr i8 kNoTop = -1;
 };

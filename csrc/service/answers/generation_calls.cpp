@@ -94,8 +94,7 @@ bool GenerationCalls::finish(u32 slot) {
   const u32 before = scored(slot), made = s.n_values - std::min(s.n_values, before);
   const Finish finish = s.finish;
   const bool sound = s.kind == Answer::kTokens && (finish == Finish::kStop || finish == Finish::kLength) &&
-                     made > tables_.items.generations.find(slot)->taken() &&
-                     made <= answer(slot).max_tokens() - before;
+                     made > tables_.items.generations.find(slot)->taken() && made <= answer(slot).max_tokens() - before;
   if (sound && tables_.items.generations.find(slot)->choices()) return answer_choice(slot, made);
   const PromptPart* prompt = tables_.items.generations.find(slot)->prompt();
   if (sound && prompt && prompt->alone) return answer_alone(slot), true;

@@ -494,7 +494,7 @@ TEST(prompts_of_completions) {
   CHECK(whole.find(R"("text_offset":[0,2,3,0,1]})") != std::string::npos);
   CHECK(whole.find(R"("prompt_logprobs":[null,{"1":{"logprob":-0.25,"rank":1,"decoded_token":"a"},)"
                    R"("3":{"logprob":-1,"rank":2,"decoded_token":"a"}},)"
-                   "{\"2\":{\"logprob\":-7,\"rank\":null,\"decoded_token\":\"\xef\xbf\xbd\"},"
+                   "{\"2\":{\"logprob\":-7,\"rank\":null,\"decoded_token\":\"\xef\xbf\xbd\xef\xbf\xbd\"},"
                    R"("3":{"logprob":-2,"rank":1,"decoded_token":"a"},)") != std::string::npos);
   const std::string part = chunk_of(kCompletionsWriter, call, {.generation = item.generation});
   CHECK(part.find(echoed) != std::string::npos);
