@@ -189,9 +189,9 @@ TEST(a_prompt_is_scored_alone) {
   Sizes small = Generating::usual();
   small.answer_bytes = TokenAnswer::bytes(kMaxOutput, 0);
   Generating narrow(small);
-  const i32 large = narrow.send("Predict", {.ids = Ids(40, 5), .prompt_logprobs = 0});
+  const i32 large = narrow.send("Predict", {.ids = Ids(30, 5), .prompt_logprobs = 0});
   CHECK_EQ(narrow.answer(large).code(), kInvalid);
-  CHECK(narrow.answer(large).fields["grpc-message"].find("prompt_logprobs: 39 of the prompt's and 24 more") !=
+  CHECK(narrow.answer(large).fields["grpc-message"].find("prompt_logprobs: 29 of the prompt's and 24 more") !=
         std::string::npos);
 }
 
