@@ -24,6 +24,7 @@ PARTS = {
     "gather": "packing a batch, against torch",
     "generate": "small Llamas, against transformers, OpenVINO GenAI and CTranslate2",
     "labels": "labels that are tokens, against generating one token",
+    "structure": "texts with a JSON schema, against texts without",
     "prepare": "preparing a step of generation, against torch",
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "edge": "an edge in front of a server, next to the server alone",

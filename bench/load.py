@@ -91,6 +91,8 @@ def loadgen(
     if result["empty_answers"] or not (may_fail or set(result["status_with_warmup"]) == {"OK"}):
         seen = {key: result[key] for key in ("status_with_warmup", "empty_answers")}
         raise BenchError(f"not every answer was OK: {seen}")
+    if not (may_fail or result["rate"]):
+        raise BenchError(f"no call was answered in the {load.seconds:g} s that were measured; set --seconds higher")
     return result
 
 

@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="Put no special tokens around a text, such as a chat template's.",
     )
+    group.add_argument("--chat", action="store_true", help="each text is a user's message to a chat model")
+    group.add_argument("--system", metavar="TEXT", help="with --chat: the system's message before it")
     group.add_argument("--stream", action="store_true", help="print the text as it is made")
     group.add_argument("--json", action="store_true", help="whole answers as JSON lines, of generators, too")
 
@@ -82,5 +84,8 @@ def check_flags(options: argparse.Namespace) -> None:
             raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
     if (options.n or 1) > 1 and not options.json:
         raise ConfigError("--n has no place in bare text: add --json")
-    if options.stream and options.pair:
-        raise ConfigError("--stream is for models that generate, which take no pairs")
+    for name in ("stream", "chat"):
+        if getattr(options, name) and options.pair:
+            raise ConfigError(f"--{name} is for models that generate, which take no pairs")
+    if options.system is not None and not options.chat:
+        raise ConfigError("--system is a message of a conversation: add --chat")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from fastqps.api.chat import Chat
 from fastqps.cli import generate_flags, server_flags
 from fastqps.cli.generate_flags import generate_options
 from fastqps.errors import FAILURE, OK, ConfigError
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from fastqps.engine.engine import Engine
 
 Text = str | tuple[str, str]
-Ask = Callable[[list[Text]], list[dict[str, Any]]]
-Stream = Callable[[Text], "Iterator[Chunk]"]
+Item = Text | Chat
+Ask = Callable[[list[Item]], list[dict[str, Any]]]
+Stream = Callable[[Item], "Iterator[Chunk]"]
 _FLAGS_OF_OPTIONS = {"truncate=True": "--truncate", "give a pair, or set allow_single_texts": "give pairs with --pair"}
 _SHOWN = 8  # items of a list on a terminal
 BATCH = 256  # lines of stdin that are answered together
@@ -80,11 +82,12 @@ def run(options: argparse.Namespace) -> int:
     server_flags.check_flags(options)
     generate_flags.check_flags(options)
     texts = _utf8(_from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair))
+    items: Iterator[Item] = _conversations(options.system, texts) if options.chat else iter(texts)
     if options.stream:
-        return _stream(options, texts)
+        return _stream(options, items)
     ask = _at_server(options) if options.address else _here(options)
     code = OK
-    while batch := list(islice(texts, BATCH)):
+    while batch := list(islice(items, BATCH)):
         for answer in ask(batch):
             bare = "finish_reason" in answer and not options.json
             shown = answer if options.json or not sys.stdout.isatty() else _short(answer)
@@ -110,10 +113,11 @@ def _here(options: argparse.Namespace) -> Ask:
     engine = _engine(options)
     asked: Any = {"truncate": options.truncate, **generate_options(options)}
 
-    def ask(texts: list[Text]) -> list[dict[str, Any]]:
+    def ask(items: list[Item]) -> list[dict[str, Any]]:
         try:
             if engine.card.generates:
-                return [generation_json(generation) for generation in engine.generate(_prompts(texts), **asked)]
+                return [generation_json(generation) for generation in engine.generate(_prompts(items), **asked)]
+            texts = [item for item in items if not isinstance(item, Chat)]  # --chat is refused for such a model
             predictions = engine.predict(texts, prompt_name=options.prompt_name, truncate=options.truncate)
             return [answer_json(each) for each in predictions]
         except ValueError as error:
@@ -136,7 +140,7 @@ def _engine(options: argparse.Namespace) -> Engine:
         labels=options.labels.split(",") if options.labels else (),
         template=options.template or "",
     )
-    given = [*generate_options(options), *(["stream"] if options.stream else [])]
+    given = [*generate_options(options), *(name for name in ("stream", "chat") if getattr(options, name))]
     if given and not engine.card.generates:
         flag = given[0].replace("_", "-")
         raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
@@ -153,10 +157,10 @@ def _wrong(error: ValueError) -> ConfigError:
     return ConfigError(message)
 
 
-def _prompts(texts: list[Text]) -> list[str]:
-    if any(isinstance(text, tuple) for text in texts):
+def _prompts(items: list[Item]) -> list[str | Chat]:
+    if any(isinstance(item, tuple) for item in items):
         raise ConfigError("--pair: a model that generates takes one text, not two")
-    return [text for text in texts if isinstance(text, str)]
+    return [item for item in items if not isinstance(item, tuple)]
 
 
 def _at_server(options: argparse.Namespace) -> Ask:
@@ -164,17 +168,17 @@ def _at_server(options: argparse.Namespace) -> Ask:
 
     client, asked = _connect(options), _asked(options)
     if {"n", "best_of"} & asked.keys():  # items of a batch have one answer each
-        return lambda texts: [prediction_json(client.predict(text, **asked)) for text in texts]
-    return lambda texts: [prediction_json(prediction) for prediction in client.predict_batch(texts, **asked)]
+        return lambda items: [prediction_json(client.predict(item, **asked)) for item in items]
+    return lambda items: [prediction_json(prediction) for prediction in client.predict_batch(items, **asked)]
 
 
-def _stream(options: argparse.Namespace, texts: Iterator[Text]) -> int:
-    """Prints the tokens of one text after the other as they are made."""
+def _stream(options: argparse.Namespace, items: Iterator[Item]) -> int:
+    """Prints the tokens of one answer after the other as they are made."""
     from fastqps.api.prediction_json import chunk_json
 
     stream = _stream_at_server(options) if options.address else _stream_here(options)
-    for text in texts:
-        for chunk in stream(text):
+    for item in items:
+        for chunk in stream(item):
             if options.json:
                 print(json.dumps(chunk_json(chunk), ensure_ascii=False), flush=True)
             else:
@@ -184,16 +188,16 @@ def _stream(options: argparse.Namespace, texts: Iterator[Text]) -> int:
 
 def _stream_at_server(options: argparse.Namespace) -> Stream:
     client, asked = _connect(options), _asked(options)
-    return lambda text: client.generate_stream(text, **asked)
+    return lambda item: client.generate_stream(item, **asked)
 
 
 def _stream_here(options: argparse.Namespace) -> Stream:
     engine = _engine(options)
     asked: Any = {"truncate": options.truncate, **generate_options(options)}
 
-    def stream(text: Text) -> Iterator[Chunk]:
+    def stream(item: Item) -> Iterator[Chunk]:
         try:
-            yield from engine.generate_stream(*_prompts([text]), **asked)
+            yield from engine.generate_stream(*_prompts([item]), **asked)
         except ValueError as error:
             raise _wrong(error) from None
 
@@ -222,6 +226,13 @@ def _asked(options: argparse.Namespace) -> Any:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return asked
+
+
+def _conversations(system: str | None, texts: Iterator[Text]) -> Iterator[Chat]:
+    """Each text as a user's first message."""
+    begin = [] if system is None else [{"role": "system", "content": system}]
+    for text in texts:
+        yield Chat([*begin, {"role": "user", "content": str(text)}])
 
 
 def _utf8(texts: Iterator[Text]) -> Iterator[Text]:

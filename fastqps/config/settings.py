@@ -366,8 +366,9 @@ class Config:
     template: tuple[str, ...] = _setting(
         (),
         "texts",
-        "How a text, or a query and a document, are put to a classifier: a Jinja file, or qwen3-reranker. Without it, "
-        "the chat template of a decoder with --labels. NAME=FILE is for one of several models. See docs/labels.md.",
+        "How a text, or a query and a document, are put to a classifier: a Jinja file, qwen3-reranker or "
+        "bge-reranker-v2-gemma. Without it, the chat template of a decoder with --labels. NAME=FILE is for one of "
+        "several models. See docs/labels.md.",
         metavar="FILE",
     )
     allow_output_change: bool = _setting(

@@ -33,8 +33,8 @@ class Engine:
     special tokens and, of an encoder, for one token of each text of a pair; None: the model's own limit (a generator's:
     512). ``allow_single_texts``: a cross-encoder, which scores pairs, takes one text, too. ``labels`` make a decoder a
     classifier: each is a token, and the probabilities of the tokens behind a text are the scores. ``template``, a Jinja
-    file or ``qwen3-reranker``, says how a text or a pair is put to it. ``card.warnings`` says what you should know of
-    the model.
+    file, ``qwen3-reranker`` or ``bge-reranker-v2-gemma``, says how a text or a pair is put to it. ``card.warnings``
+    says what you should know of the model.
 
     Of generators alone: ``max_output_tokens`` bounds an answer (None: 1,024, or what a smaller context leaves),
     ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.

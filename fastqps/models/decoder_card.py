@@ -33,10 +33,7 @@ _ENDLESS = (
     f"No eos_token_id ends a text: {GENERATION_CONFIG} names none, or without that file config.json. As in "
     "transformers, answers end at their limit, their stop texts or stop tokens."
 )
-_RANKS = (
-    "It generates, and its name says that it ranks: --labels yes,no with --template makes it score pairs "
-    "(docs/labels.md)."
-)
+_RANKS = "It generates, and its name says that it ranks: --labels and --template make it score pairs (docs/labels.md)."
 _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 
 

@@ -15,8 +15,9 @@ from fastqps.models.scores.labels import LabelTokens, labels_of, read_labels
 from fastqps.models.scores.reading import Messages, Templates, read_templates
 from fastqps.models.tokenizers.files import tokenizer_source
 
-PACKAGED = ("qwen3-reranker",)
+PACKAGED = ("bge-reranker-v2-gemma", "qwen3-reranker")
 """Templates that fastqps brings, which ``--template`` takes by name."""
+_BARE = ("bge-reranker-v2-gemma",)  # whose labels have no space in front, however they end
 _BYTES_MAX = 1 << 20
 _FOLDER = Path(__file__).parents[1] / "data" / "templates"
 # Of a chat template whose answer is a label: it follows at once.
@@ -48,7 +49,8 @@ def read_scoring(checkpoint: Checkpoint, labels: Sequence[str], template: str) -
     source = tokenizer_source(path, checkpoint.tokenizer_files.parts) if path else ""
     templates = _templates(checkpoint, template, bool(labels), source)
     if labels:
-        return Scoring(read_labels(source, labels, spaced=not templates or templates.ends_in_word), templates)
+        spaced = not templates or (templates.ends_in_word and template not in _BARE)
+        return Scoring(read_labels(source, labels, spaced=spaced), templates)
     return Scoring(labels_of(score, source) if score else None, templates)
 
 

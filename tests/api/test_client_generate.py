@@ -279,10 +279,19 @@ def test_the_command_passes_options_on(address: str, servicer: Servicer) -> None
     assert servicer.asked == [pb.PredictRequest(model="other", text="a", truncate=True, generate=options)]
 
 
+def test_the_command_begins_conversations(address: str, servicer: Servicer) -> None:
+    assert main(["predict", "--address", address, "--chat", "--system", "Be brief", "--stream", "hi"]) == 0
+    (asked,) = servicer.asked
+    assert [(each.role, each.content) for each in asked.chat.messages] == [("system", "Be brief"), ("user", "hi")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["--stream", "--pair", "--address", "127.0.0.1:1", "a", "b"], 2, "which take no pairs"),
+        (["--chat", "--pair", "--address", "127.0.0.1:1", "a", "b"], 2, "which take no pairs"),
+        (["--system=Be brief", "a"], 2, "--system is a message of a conversation: add --chat"),
+        (["--device", "null", "--chat", "a"], 2, "--chat: the model minilm does not generate text"),
         (["--logprobs", "a"], 2, "--logprobs has no place in bare text: add --json"),
         (["--top-logprobs=2", "a"], 2, "--top-logprobs has no place in bare text: add --json"),
         (["--max-tokens=two", "a"], 2, "invalid int value: 'two'"),

@@ -26,7 +26,7 @@ def test_openai(run: Run, client: fastqps.Client) -> None:
     assert found["generated"] == generated(client) and found["reason"] == "stop"
     assert len(found["pieces"]) > 2 and "".join(found["pieces"]) == found["generated"]
     assert found["tokens"][0] == found["tokens"][1] > 2
-    assert found["refused"] == "model_not_found" and "suffix: can only" in found["bad"]
+    assert found["refused"] == "model_not_found" and "suffix: models here" in found["bad"]
     assert found["several"] == [found["generated"]] * 2
 
 

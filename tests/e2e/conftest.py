@@ -1,15 +1,18 @@
-"""Fixtures of several modules: an authority of certificates, and a stub of a module's server."""
+"""Fixtures of several modules: an authority of certificates, and clients of a module's server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import grpc
 import pytest
 from certificates import Authority
-from serving import Server
+from posting import Poster
+from serving import PATIENCE_S, Server
 
+import fastqps
 from fastqps.v1 import predict_pb2_grpc
 
 
@@ -22,3 +25,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def stub(server: Server) -> Iterator[Any]:
     with grpc.insecure_channel(server.address) as channel:
         yield predict_pb2_grpc.PredictServiceStub(channel)
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[fastqps.Client]:
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        yield client
+
+
+@pytest.fixture
+def post(server: Server) -> Iterator[Poster]:
+    with closing(Poster(server)) as post:
+        yield post

@@ -9,6 +9,7 @@ import pytest
 from generators import write_generator
 
 from fastqps import Chat, Engine
+from fastqps.cli import main
 from fastqps.engine import generator
 from fastqps.models.chat.card import ChatCard
 from fastqps.models.chat.tokens import ChatTokens
@@ -36,6 +37,16 @@ def test_answers_are_those_to_the_rendered_text(tmp_path: Path, monkeypatch: pyt
     assert len(read) == 1, "the tokenizer's file is read for each conversation"
     with pytest.raises(ValueError, match="of the roles"):
         engine.chat([{"role": "tool", "content": ""}])
+
+
+def test_the_command_line_begins_a_conversation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_generator(tmp_path)
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    command = ["predict", "--model", str(tmp_path), "--max-tokens=4", "--json"]
+    assert main([*command, "--chat", "--system", "Be", "Hi"]) == 0
+    assert main([*command, "--no-special-tokens", "system: Be\nuser: Hi\nme:"]) == 0
+    chat, rendered = capsys.readouterr().out.splitlines()
+    assert chat == rendered
 
 
 @pytest.mark.parametrize(

@@ -98,14 +98,14 @@ def test_its_limits_are_those_that_the_refusal_names(trial: Trial, card: ModelCa
     with pytest.raises(ValueError, match="more than 48 MiB of memory"):
         trial.run(HOSTILE["regex, a billion letters"])
     ours, theirs = socket.socketpair()
-    hasty = "import sys, fastqps.structure.trial.process as it; it.CPU_S = 0.002; it.main(sys.argv[1:])"
+    limits = "it.CPU_S, it.WALL_FACTOR = 0.002, 1e5"
+    hasty = f"import sys, fastqps.structure.trial.process as it; {limits}; it.main(sys.argv[1:])"
     command = [sys.executable, "-c", hasty, f"{theirs.fileno()}", f"{os.getpid()}", "hasty structures"]
-    with Connection(ours.detach()) as connection, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]):
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()]), Connection(ours.detach()) as connection:
+        theirs.close()
         connection.send_bytes(card.to_json().encode())
         connection.send_bytes(json.dumps(HOSTILE["regex, a long literal"]).encode())
         assert json.loads(connection.recv_bytes()) == [0, "compiling it takes more than 0.5 s of CPU time"]
-        theirs.close()
-        connection.close()
 
 
 def test_it_starts_again_when_it_was_killed(trial: Trial) -> None:

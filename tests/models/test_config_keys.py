@@ -105,6 +105,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
         {"no_rope_layers": None, "rope_parameters": None},
         {"use_sliding_window": True, "sliding_window": 64, "layer_types": None},
     ],
+    "gemma": [LLAMA_ROPE],
     "gemma2": [LLAMA_ROPE],
     "gemma3_text": [
         {"layer_types": None, "rope_parameters": None, "sliding_window_pattern": 2, "rope_local_base_freq": 1e4}

@@ -19,8 +19,11 @@ from rerankers import (
     INSTRUCTION,
     PAIRS,
     ZERO_TEMPLATE,
+    bge_ids,
+    bge_scores,
     card_ids,
     card_scores,
+    write_bge,
     write_gemma_tokens,
     write_logit_score,
     write_qwen,
@@ -34,6 +37,7 @@ from fastqps.models.card_tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.compute
 
+KINDS = ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma", "gemma3_text", "smollm3", "phi3"]
 TEXTS = ["a film that I liked", "été 中文 👍\n", "", " the end ", "word " * 400]
 SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
 QUESTION = "Review: {{ text }}{{ query }}\n{% if document is defined %}Answer: {{ document }}\n{% endif %}It was"
@@ -75,8 +79,23 @@ def test_the_example_of_qwen3_reranker_s_card(qwen: Path) -> None:
         engine.predict(["a text"])
 
 
+def test_the_example_of_bge_reranker_s_card(tmp_path: Path) -> None:
+    """Its ids, those of a cut passage too, its logits, and their sigmoid, in the order of a ranking."""
+    write_bge(tmp_path)
+    engine = Engine(str(tmp_path), dtype="float32", labels=["Yes"], template="bge-reranker-v2-gemma")
+    pairs = [*PAIRS, ("what is panda?", "hi"), ("what is panda?", "The giant panda is a bear.\n\n")]
+    wanted = bge_ids(tmp_path, pairs)
+    assert [ids_of(engine.card, pair) for pair in pairs] == wanted
+    assert max(map(len, wanted)) == CONTEXT, "one is cut"
+    logits = np.array(bge_scores(tmp_path, wanted))
+    for raw, scores in ((True, logits), (False, 1 / (1 + np.exp(-logits)))):
+        found = [each[0].score for each in engine.classify(pairs, truncate=True, raw_scores=raw)]
+        np.testing.assert_allclose(found, scores, atol=1e-4)
+        assert list(np.argsort(found)) == list(np.argsort(logits))
+
+
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma3_text", "smollm3", "phi3"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_many_labels_of_every_family(kind: str, tied: bool, tmp_path: Path) -> None:
     write_qwen(tmp_path, CHATML, kind=kind, tie_word_embeddings=tied)
     names = ["yes", "no", "the", "of", "and", "to", "in", "is"]
@@ -112,7 +131,7 @@ def test_without_a_template_a_label_goes_on_with_a_space(qwen: Path) -> None:
 
 
 def test_a_reranker_that_would_generate_is_warned_of(qwen: Path) -> None:
-    ranks = "its name says that it ranks: --labels yes,no with --template"
+    ranks = "its name says that it ranks: --labels and --template"
     for name in ("Qwen3-Reranker", "x"):
         assert (ranks in " ".join(load_card(str(qwen), name=name).warnings)) == (name != "x")
 
@@ -219,7 +238,7 @@ def test_a_head_of_its_own_behind_a_chat_template(tmp_path: Path) -> None:
         (["yes", "impossible words"], "", "--labels: 'impossible words' is not one token of this tokenizer"),
         (["yes", "yes"], "", "--labels: 'yes' and another label are the same token"),
         (["", ""], "", "--labels: ',' has an empty label"),
-        (["yes"], "nosuch", "--template 'nosuch': neither a file nor one of .*: qwen3-reranker"),
+        (["yes"], "nosuch", "--template 'nosuch': neither a file nor one of .*: bge-reranker-v2-gemma, qwen3-reranker"),
         (["yes"], "{% if %}", "not a Jinja template: Expected an expression"),
         (["yes"], "no text at all", "the first text does not reach what it renders"),
         (["yes"], "{{ text | upper }}", "it changes texts such as 'what is food'; it may put"),

@@ -23,7 +23,7 @@ from fastqps.models.card_tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.compute
 
-FAMILIES = ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma3_text", "smollm3", "phi3"]
+FAMILIES = ["llama-gqa-tied", "qwen2", "qwen3", "mistral", "gemma", "gemma3_text", "smollm3", "phi3"]
 
 
 def scores_of(path: Path, ids: list[int], tokens: tuple[int, ...]) -> np.ndarray:

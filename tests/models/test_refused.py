@@ -189,6 +189,12 @@ CONFIGS: dict[str, Rows] = {
         ({"sliding_window": 1}, "a token sees itself alone"),
         ({"architectures": ["MistralForQuestionAnswering"]}, "MistralForQuestionAnswering is not supported"),
     ],
+    "gemma": [
+        ({"hidden_activation": "gelu"}, "hidden_act says which"),
+        ({"hidden_act": "tanh"}, 'hidden_act "tanh"'),
+        ({"use_bidirectional_attention": True}, "tokens see those before them"),
+        ({"is_causal": False}, "see those behind them"),
+    ],
     "gemma3_text": [
         ({"rope_scaling": [4.0]}, r"config.json says rope_scaling \[4.0\], which is no object$"),
         ({"rope_scaling": "linear"}, 'config.json says rope_scaling "linear", which is no object$'),

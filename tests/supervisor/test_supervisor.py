@@ -151,6 +151,20 @@ async def test_crash_loop_while_serving() -> None:
 
 
 @in_fake_time
+async def test_no_server_stays_without_a_front_door() -> None:
+    """Its port would take connections that nobody answers."""
+    world = World("--frontdoors=2", "--dispatchers=1")
+    await world.ready()
+    for title in ("frontdoor 0", "frontdoor 1"):
+        for _ in range(RESTARTS_MAX + 1):
+            await world.until(lambda title=title: world.processes[title].ready)
+            world.processes[title].end(-signal.SIGKILL)
+        await world.line_of(f"{title} stays down: died too often")
+    assert await world.ended() == 1
+    assert world.log.count("every front door stays down, and no client can be answered") == 1
+
+
+@in_fake_time
 async def test_deaths_that_are_far_apart_are_forgiven() -> None:
     world = World("--dispatchers=1")
     for _ in range(3 * RESTARTS_MAX):

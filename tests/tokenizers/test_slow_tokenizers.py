@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from array import array
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -182,6 +183,25 @@ def test_a_process_that_was_killed(template: Template, card: str, which: int) ->
         assert door.ids(slot) == [1, 3, 2]
         if slot == 0:
             os.kill(door.pids[which], signal.SIGKILL)
+
+
+def test_a_process_that_does_not_answer(template: Template, card: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is replaced, as one that was killed is."""
+    template.load(ROUTE, card)
+    stopped = template.pid
+    os.kill(stopped, signal.SIGSTOP)
+    monkeypatch.setattr("fastqps.frontdoor.slow_tokenizers.template.ANSWER_S", 0.2)
+    door = FakeDoor()
+    door.put(0, "a")
+    with ThreadPoolExecutor(1) as other:  # the next process needs longer for its start
+        turn = other.submit(UsualTexts(door, template).turn, 0)
+        while template.pid == stopped:
+            time.sleep(0.01)
+        monkeypatch.undo()
+        turn.result()
+    assert door.ids(0) == [1, 3, 2]
+    with pytest.raises(ProcessLookupError):
+        os.kill(stopped, 0)
 
 
 def write_chats(path: Path, template: str) -> str:

@@ -15,5 +15,9 @@ ADDRESS_SPACE_BYTES = 512 << 20
 GROWTH_BYTES = 64 << 20
 """A worker is replaced when its resident memory has grown by more than this since its start."""
 LONG_NICE = 10
+LOAD_S = 120.0
+"""Loading a tokenizer, and the start of the loading process."""
+ANSWER_S = 30.0
+"""Any other answer of the loading process. One that gives none is replaced."""
 MESSAGE_BYTES = 1 << 20
 """The largest message to and from the loading process. A card has a few KiB, a prefix some thousand ids."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fastqps.frontdoor.slow_tokenizers.limits import MESSAGE_BYTES
+from fastqps.frontdoor.slow_tokenizers.limits import ANSWER_S, LOAD_S, MESSAGE_BYTES
 from fastqps.frontdoor.slow_tokenizers.worker import Worker
 
 TRIES = 5
@@ -20,7 +20,7 @@ TRIES = 5
 
 class Template:
     """From any thread. The process starts when the first tokenizer is loaded, or the first worker forked, and again
-    when it has died.
+    when it has died or does not answer.
 
     ``thread``: one that lives as long as the front door, since the kernel kills what a thread has started when it ends.
     """
@@ -93,13 +93,14 @@ class Template:
             try:
                 return self._ask_once(message, fd)
             except (OSError, EOFError):
-                self._control = None
+                self._stop()
         return self._ask_once(message, fd)
 
     def _ask_once(self, message: tuple[Any, ...], fd: int | None) -> Any:
         if self._control is None:
             self._start()
         assert self._control
+        self._control.settimeout(LOAD_S if message[0] == "load" else ANSWER_S)
         socket.send_fds(self._control, [json.dumps(message).encode()], [] if fd is None else [fd])
         data = self._control.recv(MESSAGE_BYTES)
         if not data:
@@ -108,6 +109,14 @@ class Template:
         if error:
             raise ValueError(error)
         return value
+
+    def _stop(self) -> None:
+        """Ends the process: it has died, or it does not answer."""
+        if self._control:
+            self._control.close()
+            self._control = None
+            self._process.kill()
+            self._process.wait()
 
     def _start(self) -> None:
         """Starts the process, and loads the tokenizers that the previous one had."""

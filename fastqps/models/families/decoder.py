@@ -79,7 +79,8 @@ def read_decoder(
     and the width's share. ``theta`` as well, and ``turned``, the share of a head that positions turn; None: the whole.
     ``inner`` and ``eps`` are those of files with other keys for them. ``options`` are fields with a default.
     """
-    choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
+    if "activation" not in options:
+        choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
     heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
     context = size(config, "max_position_embeddings")
     kinds = layer_kinds(config, KINDS if windows or window else KINDS[:1])

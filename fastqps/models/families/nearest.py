@@ -38,7 +38,6 @@ NEAREST: Mapping[str, Mapping[str, str]] = {
     "its layers are not computed": {
         **dict.fromkeys(("bloom", "codegen", "falcon", "gpt_bigcode", "gpt_neo", "gptj", "mpt", "xglm"), _SMOL),
         **dict.fromkeys(("cohere", "cohere2", "exaone4", "glm", "glm4", "internlm3", "qwen"), _QWEN),
-        "gemma": _GEMMA,
         "ministral3": _MISTRAL,
         "phi": _PHI,
     },

@@ -70,7 +70,7 @@ class Supervisor:
         self._tracing = tracing
         self._now_ns = system.now_ns
         self._outcome = Outcome(log)
-        self._restarters = Restarters(listener.fileno(), self._outcome, log, self.workers.set_routes)
+        self._restarters = Restarters(listener.fileno(), self._outcome, log, self._on_given_up)
         self._domains: dict[WorkerSlot, Domain] = {}
         reloader = Reloader(server, shared, self.workers, self._restarters, log)
         self.reloads = Reloads(reloader, [card.name for card in server.cards], self._domains, self._outcome, log)
@@ -171,6 +171,12 @@ class Supervisor:
                     self.workers.set_routes()
                     if worker.phase == "starting" and not worker.on_trial:
                         self._outcome.fail(FAILURE, f"{worker.title} does not start: {worker.given_up}")
+
+    def _on_given_up(self) -> None:
+        """A process stays down, or is back. Without front doors clients would connect and wait for ever."""
+        self.workers.set_routes()
+        if all(door.given_up for door in self.workers.doors):
+            self._outcome.fail(FAILURE, "every front door stays down, and no client can be answered")
 
     # ---- end
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server], checkpoint: Path) -> Server:
     return module_server(*FLAGS, f"--model={checkpoint}")
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[fastqps.Client]:
-    with fastqps.Client(server.address) as client:
-        yield client
-
-
-@pytest.fixture
-def post(server: Server) -> Iterator[Poster]:
-    post = Poster(server)
-    yield post
-    post.close()
 
 
 class Reference:

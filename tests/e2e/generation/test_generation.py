@@ -7,7 +7,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,6 @@ def alone(checkpoint: Path) -> Alone:
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server], checkpoint: Path) -> Server:
     return module_server(*FLAGS, f"--model={checkpoint}", "--frontdoors=2", "--dispatchers=2")
-
-
-@pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[fastqps.Client]:
-    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
-        yield client
 
 
 # ---- the same answers everywhere

@@ -60,6 +60,7 @@ _CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "smollm3": ("SmolLM3Config", {**_SIZES, **_DECODES, "no_rope_layer_interval": 2}),
     "phi3": ("Phi3Config", {**_SIZES, **_DECODES, "sliding_window": 12}),
     "llama": ("LlamaConfig", {**_SIZES, **_DECODES, "attention_bias": True, "mlp_bias": True}),
+    "gemma": ("GemmaConfig", {**_SIZES, **_DECODES, "num_key_value_heads": 1, "head_dim": 16}),
     "gemma3_text": (
         "Gemma3TextConfig",
         {

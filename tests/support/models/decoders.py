@@ -79,9 +79,10 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("phi3", _heads(32, 4, 2, sliding_window=20)),
     "phi3-longrope": (
         "phi3",
-        _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=64)
+        _heads(64, 2, 1, tie_word_embeddings=True, original_max_position_embeddings=104)
         | {"rope_parameters": {"rope_type": "longrope", "partial_rotary_factor": 0.75} | _LONG},
     ),
+    "gemma": ("gemma", _heads(32, 4, 1, head_dim=16)),
     "gemma2": ("gemma2", _heads(32, 4, 2, head_dim=16, sliding_window=13, query_pre_attn_scalar=24, **_CAPS)),
     "gemma3_text": ("gemma3_text", _heads(32, 4, 2, head_dim=16, num_hidden_layers=4, **_GEMMA)),
     "gpt2": ("gpt2", {"n_embd": 32, "n_head": 4, "n_inner": 48}),

@@ -371,6 +371,28 @@ MISTRAL: Config = {
     "use_cache": True,
     "vocab_size": 32000,
 }
+GEMMA: Config = {
+    "architectures": ["GemmaForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 2,
+    "eos_token_id": 1,
+    "head_dim": 256,
+    "hidden_act": "gelu",
+    "hidden_activation": "gelu_pytorch_tanh",
+    **_sizes(2048, 16384, 8, 18, 1),
+    "initializer_range": 0.02,
+    "max_position_embeddings": 8192,
+    "model_type": "gemma",
+    "pad_token_id": 0,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 10000.0,
+    "torch_dtype": "float32",
+    "transformers_version": "4.41.1",
+    "use_cache": True,
+    "vocab_size": 256000,
+}
 GEMMA3: Config = {
     **_sizes(768, 1152, 3, 24, 1),
     "_sliding_window_pattern": 6,

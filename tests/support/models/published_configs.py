@@ -15,6 +15,7 @@ from published_bases import (
     DISTILBERT,
     DUMP,
     ELECTRA,
+    GEMMA,
     GEMMA3,
     GEMMA3_1B,
     GPT2,
@@ -183,6 +184,7 @@ GENERATORS = (
         LLAMA32 | {"rope_scaling": {k: v for k, v in LLAMA3_ROPE.items() if not k.startswith("orig")}},
     ),
     Published("linear positions by their old name", LLAMA | {"rope_scaling": {"type": "linear", "factor": 4.0}}),
+    Published("BAAI/bge-reranker-v2-gemma", GEMMA),
     Published("google/gemma-3-1b-it", GEMMA3_1B),
     Published(
         "google/gemma-3-270m",

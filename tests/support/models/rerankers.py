@@ -80,6 +80,49 @@ def write_gemma_tokens(path: Path) -> Any:
     return model
 
 
+def write_bge(path: Path) -> Any:
+    """bge-reranker-v2-gemma in small, with Gemma's tokens of line breaks, and Yes with and without a space."""
+    path.mkdir(parents=True, exist_ok=True)
+    file = gemma_file(*["\n\n"] * 300, *["Yes", " Yes"] * 300)
+    vocab = file["model"]["vocab"]
+    assert {"\n", "\n\n", "Yes", "▁Yes"} <= vocab.keys()
+    model = write_decoder(path, "gemma", vocab_size=max(vocab.values()) + 1, max_position_embeddings=CONTEXT)
+    write(path / "tokenizer.json", file)
+    named = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    write(path / "tokenizer_config.json", {"tokenizer_class": "GemmaTokenizer", **named})
+    return model
+
+
+def bge_ids(path: Path, pairs: list[tuple[str, str]], most: int = CONTEXT) -> list[list[int]]:
+    """The ids of bge-reranker-v2-gemma's model card: five pieces, each tokenized by itself. ``most``: of all ids."""
+    tokenizer = tr.AutoTokenizer.from_pretrained(path)
+
+    def ids_of(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    prompt = (
+        "Given a query A and a passage B, determine whether the passage contains an answer to the query by providing "
+        "a prediction of either 'Yes' or 'No'."
+    )
+    between, end = ids_of("\n"), ids_of(prompt)
+    room = most - len(between) - len(end)  # the card's max_length
+    found = []
+    for query, passage in pairs:
+        first = [tokenizer.bos_token_id, *ids_of(f"A: {query}")[: room * 3 // 4]]
+        second = [*between, *ids_of(f"B: {passage}")[:room]]
+        found.append([*first, *second[: room - len(first)], *between, *end])
+    return found
+
+
+def bge_scores(path: Path, ids: list[list[int]]) -> list[float]:
+    """The scores of bge-reranker-v2-gemma's model card: the logit of Yes."""
+    tokenizer = tr.AutoTokenizer.from_pretrained(path)
+    model = tr.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    yes = tokenizer("Yes", add_special_tokens=False)["input_ids"][0]
+    with torch.inference_mode():
+        return [model(torch.tensor([each])).logits[0, -1, yes].item() for each in ids]
+
+
 def write_logit_score(path: Path, true: str, false: str | None, template: str = CHAT_TEMPLATE, **model: Any) -> None:
     """Adds the files of sentence-transformers. ``model``: of the model's file."""
     vocab = tk.Tokenizer.from_file(str(path / "tokenizer.json"))

@@ -149,7 +149,9 @@ def unigram_file() -> dict[str, Any]:
 
 
 @cache
-def _gemma() -> str:
+def _gemma(*lines: str) -> str:
+    """``lines`` to learn from, beside those of the corpus that have no line breaks inside; without any, all of it."""
+    texts = [*(line for line in corpus()[:500] if not lines or "\n" not in line), *lines]
     tokenizer = tk.Tokenizer(tk.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = tk.normalizers.Replace(" ", "\u2581")
     tokenizer.pre_tokenizer = tk.pre_tokenizers.Split(" ", "merged_with_previous")
@@ -157,15 +159,15 @@ def _gemma() -> str:
     trainer = tk.trainers.BpeTrainer(
         vocab_size=900, special_tokens=[*GEMMA_TOKENS, *bytes_of_characters], show_progress=False
     )
-    tokenizer.train_from_iterator([line.replace(" ", "\u2581") for line in corpus()[:500]], trainer)
+    tokenizer.train_from_iterator([line.replace(" ", "\u2581") for line in texts], trainer)
     found = json.loads(tokenizer.to_str())
     found["added_tokens"] = found["added_tokens"][: len(GEMMA_TOKENS)]  # bytes are pieces of the model alone
     return json.dumps(found)
 
 
-def gemma_file() -> dict[str, Any]:
-    """As EmbeddingGemma's: spaces as U+2581, bytes of unknown characters, <bos> A <eos>."""
-    made = tk.Tokenizer.from_str(_gemma())
+def gemma_file(*lines: str) -> dict[str, Any]:
+    """As EmbeddingGemma's: spaces as U+2581, bytes of unknown characters, <bos> A <eos>. ``lines``: as ``_gemma``."""
+    made = tk.Tokenizer.from_str(_gemma(*lines))
     ids = [(name, made.token_to_id(name)) for name in ("<bos>", "<eos>")]
     made.post_processor = tk.processors.TemplateProcessing("<bos> $A <eos>", "<bos> $A <eos> <bos>:1 $B:1 <eos>:1", ids)
     found: dict[str, Any] = json.loads(made.to_str())
