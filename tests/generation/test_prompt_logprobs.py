@@ -6,16 +6,21 @@ import random
 from pathlib import Path
 from typing import Any
 
+import fake_cuda
 import pytest
 import torch
 from decoders import DECODERS, VOCAB, expected, write_decoder
 from generators import write_generator
+from padded import PaddedDecoder
 from test_generate import MAX_INPUT, MAX_OUTPUT, card_of, check_top, make_generator, random_ids
 from test_logit_options import reread
 from test_request_options import expected as expected_with
 
 from fastqps import Engine
 from fastqps.api.prediction import PromptLogprobs
+from fastqps.engine.generator import Generator
+from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.operations import own_operations, torch_operations
 
 pytestmark = [pytest.mark.compute, pytest.mark.usefixtures("one_thread")]
 
@@ -81,6 +86,32 @@ def test_options_change_the_answer_alone(tmp_path: Path, seed: int) -> None:
         plain, scored = (generator.generate([ids], **drawn, **more)[0] for more in ({}, {"prompt_logprobs": 0}))
         assert plain.token_ids == scored.token_ids
     generator.close()
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered")  # numpy's, interpreting
+@pytest.mark.parametrize("operations", ["kernels", "torch", "fake gpu"])
+def test_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operations: str) -> None:
+    """Its kernels interpreted on the CPU in padded steps, the operations in their place, and captured steps."""
+    rng = random.Random(operations)
+    model = write_decoder(tmp_path, "qwen3", 7)
+    prefix = random_ids(rng, 5)
+    card = card_of(tmp_path, prefix_ids=tuple(prefix))
+    if operations == "fake gpu":
+        monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+        made = Generator(
+            card, device="cuda", dtype="float32", max_running=4, max_step_tokens=MAX_INPUT + 8, kernels="torch"
+        )
+    else:
+        kernels = own_operations() if operations == "kernels" else torch_operations()
+        runner = PaddedDecoder.load(card, CudaDecodeOps(torch.float32, "cpu", kernels=kernels), 4, MAX_INPUT + 4)
+        made = Generator(card, runner=runner, steps_in_flight=2)
+    prompts = [random_ids(rng, 12) for _ in range(3)]
+    want = [expected(model, [*prefix, *ids], 3) for ids in prompts]
+    answers = made.generate(prompts, prompt_logprobs=3, max_tokens=3)
+    assert [each.token_ids for each in answers] == want
+    for ids, answer in zip(prompts, answers, strict=True):
+        check_prompt(model, prefix, ids, answer.prompt_logprobs, 3)
+    made.close()
 
 
 @pytest.fixture(scope="module")
