@@ -125,6 +125,11 @@ def test_every_way_to_ask(client: fastqps.Client, server: Server, checkpoint: Pa
     assert chunks[0].prompt_logprobs == wanted.prompt_logprobs and chunks[0].token_ids
     assert not any(chunk.prompt_logprobs for chunk in chunks[1:])
     assert [id for chunk in chunks for id in chunk.token_ids] == wanted.token_ids
+    for more in ({"regex": "[ab]{5}(cat|dog)"}, {"logit_bias": {70: 5.0}, "repetition_penalty": 1.3}):
+        both: Any = {**asked, "max_tokens": 20, **more}
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda _, both=both: client.generate(TEXT, **both), range(12)))
+        assert answers == engine.generate([TEXT], **both) * 12
     best = client.generate(TEXT, n=2, best_of=4, **asked)
     assert best == engine.generate([TEXT], n=2, best_of=4, **asked)[0] and best.other_choices[0].prompt_logprobs is None
     alone = client.generate(TEXT, prompt_logprobs=2, max_tokens=0)
