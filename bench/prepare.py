@@ -43,11 +43,11 @@ def python_us(running: int, new: int, rounds: int = 50) -> float:
     for user in range(running):
         batch.admit(step, [1000], user=user, max_tokens=1 << 30)
     batch.seal(step)
-    ids, took = [1000] * LENGTH, []
+    prompts, took = [[1000 + i] * LENGTH for i in range(NEW)], []
     for _ in range(rounds):
         began = time.perf_counter()
         batch.begin(step)
-        for user in range(running, runs):
+        for user, ids in enumerate(prompts, running):
             batch.admit(step, ids, user=user, max_tokens=1 << 30)
         batch.seal(step)
         took.append(1e6 * (time.perf_counter() - began))

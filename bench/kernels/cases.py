@@ -28,6 +28,7 @@ from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
+from fastqps.runners.decode_buffers import mask_words
 
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ROWS, _FEW_ROWS = 4096, 1024  # of encoders' steps: programs have several rows, and one
@@ -218,7 +219,8 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     yield Case(f"{at} last_rows", partial(last_rows, meta(_STEP, model.width, dtype=dtype), starts, counts))
     where = (starts, rows, rows, starts, params, ints(_RUNS + 1, BIAS_WORDS), history, ints(3))
     targets = ints(_RUNS, TARGET_WORDS)
-    changes = LogitChanges(*where, ints(9, 4), ints(5), counts, n_forced=1, longest=2, targets=targets)
+    beside = {"targets": targets, "masks": ints(_RUNS, mask_words(model.vocab))}
+    changes = LogitChanges(*where, ints(9, 4), ints(5), counts, n_forced=1, longest=2, **beside)
     yield Case(f"{at} logit_options", partial(logit_options, logits, changes))
     yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)

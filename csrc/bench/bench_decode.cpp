@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   for (int r = 0; r < repetitions; r++) {
     const u64 t0 = now_ns();
     batch.begin(step);
-    for (u32 i = 0; i < kNew; i++) batch.admit(step, ids.data(), kLen, sampling, 0);
+    for (u32 i = 0; i < kNew; i++) ids[0] = i, batch.admit(step, ids.data(), kLen, sampling, 0);
     batch.seal(step);
     const u64 t1 = now_ns();
     if (u32(staging[kHeaderTokens]) != kRows || u32(staging[kHeaderRuns]) != kRuns)

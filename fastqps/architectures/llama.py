@@ -63,7 +63,13 @@ class Llama:
 
     def __call__(self, step: DecodeStep, state: DecodeState) -> None:
         """Computes the step and samples each of its runs."""
+        self.sample(self.logits(step, state), step, state)
+
+    def logits(self, step: DecodeStep, state: DecodeState) -> torch.Tensor:
+        """Logits of each run, [S, vocabulary]: what can be computed before the step's masks are there."""
         logits = self._head(self.hidden(step, state))
-        if self.config.logits_cap:
-            logits = self.ops.cap(logits, self.config.logits_cap)
+        return self.ops.cap(logits, self.config.logits_cap) if self.config.logits_cap else logits
+
+    def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
+        """Samples each run from its ``logits``, which may change."""
         self.ops.sample(logits, step, state)

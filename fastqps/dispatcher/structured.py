@@ -41,7 +41,7 @@ class Structured:
 
     def __init__(self, stepper: DecodeStepper, card: ModelCard, lanes: Sequence[Lane[Any]], bell: int) -> None:
         self._stepper, self._card, self._bell = stepper, card, bell
-        self._takes_masks = lanes[0].takes_masks
+        self._takes_masks = lanes[0].runners[0].buffers().takes_masks
         self._thread: ThreadPoolExecutor | None = None  # made for the first request, as what it uses
         self._trial: Trial | None = None
         self._vocabulary: Vocabulary | None = None

@@ -204,6 +204,7 @@ class Generator:
         self._vocabulary: Vocabulary | None = None  # made, as the masks, for the first request with a structure
         self._compiled = Kept[Compiled]()
         self._masks: Masks | None = None
+        self._joining: dict[int, Compiled] = {}  # of those without a row in any step
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
@@ -224,6 +225,7 @@ class Generator:
         """Ends a request now; no more of its tokens come. Nothing happens if it has ended."""
         self._waiting.pop(request, None)
         self._kept = [token for token in self._kept if token.request != request]
+        self._joining.pop(request, None)
         if request in self._running:
             self._running.remove(request)
             self._batch.drop(request)
@@ -245,9 +247,7 @@ class Generator:
         if not self._in_flight or (launched and self._free):
             return []
         oldest = self._in_flight[0]  # an interrupted wait leaves it there: the device still has its buffers
-        self._lane.wait(oldest)
-        if self._masks:
-            self._masks.retire(self._lane.runners[oldest].buffers())
+        self._wait_for(oldest)
         self._free.append(self._in_flight.popleft())
         tokens = [Token(*token) for token in self._batch.retire(oldest)]
         self._running.difference_update(token.request for token in tokens if token.finish)
@@ -408,7 +408,7 @@ class Generator:
     def close(self) -> None:
         """Gives the device back."""
         while self._in_flight:
-            self._lane.wait(self._in_flight.popleft())
+            self._wait_for(self._in_flight.popleft())
         if self._masks:
             self._masks.close()
         self._lane.close()
@@ -440,19 +440,27 @@ class Generator:
             options = {"masked": True, **request.options} if request.compiled else request.options
             if not self._batch.admit(step, request.ids, user=number, **options):
                 break
-            if self._masks and request.compiled:
-                self._masks.begin(number, request.compiled)
+            if request.compiled:
+                self._joining[number] = request.compiled
             del self._waiting[number]
             self._running.add(number)
         n_runs, n_tokens, n_admitted = self._batch.seal(step)
         if self._masks and (rows := self._batch.masked(step)):
+            for _, number in rows:
+                if compiled := self._joining.pop(number, None):
+                    self._masks.begin(number, compiled)
             self._masks.launch(self._lane.runners[step].buffers(), rows, bool(self._in_flight))
         if n_runs:
             self._lane.launch(step, n_runs, n_tokens, n_admitted)
         return bool(n_runs)
 
+    def _wait_for(self, step: int) -> None:
+        self._lane.wait(step)
+        if self._masks:
+            self._masks.retire(self._lane.runners[step].buffers())
+
     def _compile(self, structure: Structure) -> Compiled:
-        self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.takes_masks)
+        self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.runners[0].buffers().takes_masks)
         self._masks = self._masks or Masks()
         if (compiled := self._compiled.get(structure)) is None:
             compiled = self._vocabulary.compile(structure)

@@ -102,3 +102,6 @@ class LogitChanges:
     n_forced: int
     longest: int  # most tokens that a rule has in ``rule_ids``
     targets: torch.Tensor | None = None  # int32 [S, TARGET_WORDS], if the header ``counts`` says so: of runs that stay
+    # int32 [≥ S, (vocabulary + 31) // 32], in memory of the host: bit i of word w of a masked run allows token
+    # 32·w + i; None: no run is masked
+    masks: torch.Tensor | None = None

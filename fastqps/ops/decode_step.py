@@ -60,6 +60,14 @@ class Targets:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Cache slots that are filled from others before a step's rows are computed."""
+
+    rows: torch.Tensor  # int32 [S, 3]: from which, to which, how many positions behind the prefix
+    n: torch.Tensor  # int32 [1]
+
+
+@dataclass(frozen=True)
 class DecodeStep:
     """T packed rows in S runs: a run is all of a new prompt, or one decode row. Its last row is sampled.
 
@@ -82,6 +90,7 @@ class DecodeStep:
     counts: torch.Tensor | None = None  # int32 [16]: rows, runs, new sequences, …
     masks: TokenMasks | None = None  # None: no run is masked
     targets: Targets | None = None  # None: no run has any
+    copies: Copies | None = None  # None: there are none, or the device has made them
     # int32 [S, 40], of runs that ask: ids of the likeliest tokens, and from 20 on their log-probabilities, float32
     top: torch.Tensor | None = None
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel

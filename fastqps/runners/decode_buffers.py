@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from numpy.typing import NDArray
 from fastqps._core import (
     ADMITTED_WORDS,
     BIAS_WORDS,
+    COPY_WORDS,
     HEADER_MASKS,
     HEADER_WORDS,
     TARGET_WORDS,
     TOP_LOGPROBS_MAX,
     DecodeLayout,
     DecodeStepper,
+    await_masks,
+    masks_ready,
     release_masks,
 )
 from fastqps.runners.buffers import aligned
@@ -46,7 +50,7 @@ class DecodeBuffers:
     array     shape               meaning
     ========= =================== ====================================================================================
     header    [16]                0 rows, 1 runs, 2 new sequences, 3 T, 4 S, 5 whether masks are awaited, 6 whether runs
-                                  ask for likeliest tokens, 7 whether runs have targets
+                                  ask for likeliest tokens, 7 whether runs have targets, 8 copies
     input_ids [T]                 token ids; -1: the newest token of the row's cache slot
     positions [T]                 in the whole sequence, prefix included
     kv_slots  [T]                 cache slot
@@ -54,10 +58,13 @@ class DecodeBuffers:
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, words]          sampling parameters of sequences that are new in this step
     targets   [S, 21]             of a run that follows a script: how many targets, and their ids
+    copies    [S, 3]              from which cache slot, to which, and how many positions behind the prefix: made one
+                                  after the other, before the rows are computed
     biases    [slots, 601]        of each cache slot, where its sequence has any: how many, then id and float bits of
                                   each; of the lane's steps together
-    masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. The system gives memory to what
-                                  is written
+    masks     [S, words]          bit i of word w of a masked run allows token 32·w + i. On a CPU each step has its own,
+                                  to which the system gives memory as it is written; on a GPU a lane's steps share
+                                  them
     tokens    [S]                 sampled from run i's last row
     logprobs  [S] float32         of that token, where its sequence asked for it; NaN: its logit is NaN or infinite
     finish    [S]                 0 goes on, 1 stop token, 2 length
@@ -67,7 +74,7 @@ class DecodeBuffers:
     ========= =================== ====================================================================================
 
     int32 where nothing is said. Rows and runs beyond the step's are not read, and mean nothing in the answers.
-    The first eight arrays are parts of ``staging``, the others but biases, masks and stamps of ``output``.
+    The first nine arrays are parts of ``staging``, the others but biases, masks and stamps of ``output``.
     """
 
     max_runs: int
@@ -83,6 +90,7 @@ class DecodeBuffers:
     admitted: NDArray[np.int32] = field(repr=False)
     biases: NDArray[np.int32] = field(repr=False)
     targets: NDArray[np.int32] = field(repr=False)
+    copies: NDArray[np.int32] = field(repr=False)
     masks: NDArray[np.int32] = field(repr=False)
     tokens: NDArray[np.int32] = field(repr=False)
     logprobs: NDArray[np.float32] = field(repr=False)
@@ -97,7 +105,8 @@ class DecodeBuffers:
         """Zeroed blocks on cache-line boundaries; their addresses never change. ``vocab`` 0: they take no masks."""
         layout = DecodeLayout(max_tokens, max_runs)
         staging, output = aligned(layout.words, np.int32), aligned(layout.out_words, np.int32)
-        return cls.over(staging, output, max_runs, max_tokens, vocab, biases)
+        masks = aligned(max_runs * mask_words(vocab), np.int32).reshape(max_runs, mask_words(vocab))
+        return cls.over(staging, output, max_runs, max_tokens, biases, masks)
 
     @classmethod
     def over(
@@ -106,10 +115,10 @@ class DecodeBuffers:
         output: NDArray[np.int32],
         max_runs: int,
         max_tokens: int,
-        vocab: int = 0,
         biases: NDArray[np.int32] | None = None,
+        masks: NDArray[np.int32] | None = None,
     ) -> DecodeBuffers:
-        """The sections of two blocks that someone else holds. Without ``biases`` there is no place for any."""
+        """The sections of two blocks that someone else holds, and tables, without which there is no place for any."""
         at = DecodeLayout(max_tokens, max_runs)
 
         return cls(
@@ -126,7 +135,8 @@ class DecodeBuffers:
             admitted=staging[at.admitted :][: max_runs * ADMITTED_WORDS].reshape(max_runs, ADMITTED_WORDS),
             biases=np.zeros((0, BIAS_WORDS), np.int32) if biases is None else biases,
             targets=target_rows(staging, at),
-            masks=aligned(max_runs * mask_words(vocab), np.int32).reshape(max_runs, mask_words(vocab)),
+            copies=staging[at.copies :][: max_runs * COPY_WORDS].reshape(max_runs, COPY_WORDS),
+            masks=np.zeros((max_runs, 0), np.int32) if masks is None else masks,
             tokens=output[at.out_tokens :][:max_runs],
             logprobs=output[at.out_logprobs :][:max_runs].view(np.float32),
             finish=output[at.out_finish :][:max_runs],
@@ -134,9 +144,26 @@ class DecodeBuffers:
             stamps=aligned(2, np.int64),
         )
 
+    @property
+    def takes_masks(self) -> bool:
+        """Whether masks can say which tokens a run may choose from."""
+        return bool(self.masks.shape[1])
+
     def release_masks(self) -> None:
         """The step's masks are there, or will never be: it goes on."""
-        release_masks(self.header.ctypes.data + self.header.itemsize * HEADER_MASKS)
+        release_masks(self._masks_state)
+
+    def masks_ready(self) -> bool:
+        """Whether the step waits for no masks."""
+        return masks_ready(self._masks_state)
+
+    def await_masks(self) -> None:
+        """Returns when the step waits for no masks."""
+        await_masks(self._masks_state)
+
+    @cached_property
+    def _masks_state(self) -> int:
+        return int(self.header.ctypes.data + self.header.itemsize * HEADER_MASKS)
 
     def add_to(self, stepper: DecodeStepper, lane: int) -> int:
         """Gives the stepper these blocks for a step of ``lane``; returns the step's number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fastqps._core import HEADER_MASKS, HEADER_TARGETS, Program
+from fastqps._core import HEADER_COPIES, HEADER_MASKS, HEADER_TARGETS, Program
 from fastqps.architectures.llama import Llama
 from fastqps.architectures.weights import Weights
 from fastqps.errors import ModelError
@@ -12,7 +12,7 @@ from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.tape import Arena
-from fastqps.ops.decode_step import DecodeState, DecodeStep, Targets, TokenMasks
+from fastqps.ops.decode_step import Copies, DecodeState, DecodeStep, Targets, TokenMasks
 from fastqps.ops.interface import DecodeOps
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.runners.first_steps import first_rows
@@ -38,6 +38,7 @@ class DecoderRunner:
         self._starts, self._admitted = torch.from_numpy(b.starts), torch.from_numpy(b.admitted)
         self._masks = TokenMasks(torch.from_numpy(b.masks), torch.from_numpy(b.header[HEADER_MASKS:][:1]))
         self._targets = Targets(torch.from_numpy(b.targets), torch.from_numpy(b.header[HEADER_TARGETS:][:1]))
+        self._copies = Copies(torch.from_numpy(b.copies), torch.from_numpy(b.header[HEADER_COPIES:][:1]))
         self._program = self._record()
 
     @classmethod
@@ -71,7 +72,15 @@ class DecoderRunner:
         made, tokens, logprobs, finish, top = self._runs
         rows = (ids, positions, kv_slots, self._starts, made)
         step = DecodeStep(
-            *rows, tokens, logprobs, finish, self._admitted, masks=self._masks, targets=self._targets, top=top
+            *rows,
+            tokens,
+            logprobs,
+            finish,
+            self._admitted,
+            masks=self._masks,
+            targets=self._targets,
+            copies=self._copies,
+            top=top,
         )
         with torch.inference_mode(), ops.tape.record(self._arena) as program:
             self._model(step, self._state)

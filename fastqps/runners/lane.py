@@ -23,7 +23,6 @@ class Lane(Protocol[R]):
     """``runners[step]`` owns the buffers of each step that can be in flight; they share one model."""
 
     runners: Sequence[R]
-    takes_masks: bool  # token masks of a step can come after its launch (fastqps/structure)
 
     def launch(self, step: int, n_items: int, n_tokens: int, n_new: int) -> None:
         """Starts a step behind those that run, by the three numbers that its runner's ``run`` takes.
@@ -69,8 +68,6 @@ class _Fixed:
 class InlineLane(_Fixed, Generic[R]):
     """Runs a step where it is launched: for devices that take no time."""
 
-    takes_masks = False
-
     def __init__(self, runners: Sequence[R]) -> None:
         self.runners = runners
 
@@ -96,8 +93,6 @@ class ThreadLane(_Fixed, Generic[R]):
 
     ``bell``: an eventfd that it rings at the end of each step; -1: nobody listens.
     """
-
-    takes_masks = True
 
     def __init__(self, runners: Sequence[R], bell: int = -1) -> None:
         self.runners = runners
@@ -129,8 +124,6 @@ class ThreadLane(_Fixed, Generic[R]):
 
 class AsyncLane(Generic[R]):
     """Steps of a device that works by itself: they run in one stream, and no thread of ours waits beside them."""
-
-    takes_masks = False
 
     def __init__(self, runners: Sequence[R]) -> None:
         self.runners = runners

@@ -23,9 +23,10 @@ class _Step(NamedTuple):
 class Masks:
     """Follows the sequences of a lane that have a structure. Steps are given in the order of their launch.
 
-    The mask of a step needs the tokens of the one before. A step that is launched before they are known waits for its
-    masks on the device, behind its logits: so two steps stay in flight. They are computed on a thread of their own,
-    without the GIL.
+    The masks of a step need the tokens of the one before, if that has masks too. On a CPU a step that is launched
+    before they are known waits for its masks on the device, behind its logits: so two steps stay in flight. A GPU's
+    lane holds it until they are there. They are computed on a thread of their own, without the GIL, and never while a
+    step before theirs reads masks.
     """
 
     def __init__(self) -> None:
@@ -46,10 +47,11 @@ class Masks:
         """A step with masked rows is launched next. ``behind``: the step before it is in flight."""
         going = {sequence for _, sequence in rows}
         self._matchers = {each: matcher for each, matcher in self._matchers.items() if each in going}
+        before_has_masks = bool(self._rows)
         chosen = [row for row in rows if not _is_scripted(buffers, row[0])]
         self._rows[id(buffers)] = chosen
         step = _Step(buffers, chosen)
-        if behind:
+        if behind and before_has_masks:
             self._behind = step
         else:
             self._submit(step, ())

@@ -38,7 +38,8 @@ class Vocabulary:
 
         if not masked:
             raise ModelError(
-                f"the model '{card.name}' runs on a device where texts cannot have a structure; use the CPU"
+                f"the model '{card.name}' runs on a device that computes no texts, so none can have a structure; "
+                "use a CPU or a GPU"
             )
         if not card.tokenizer or not card.eos_ids:
             lacks = "an end-of-text token" if card.tokenizer else "a tokenizer.json"

@@ -3,6 +3,7 @@
 // which must not compile.
 #include <hip/hip_runtime_api.h>
 
+#include <cstddef>
 #include <type_traits>
 
 #include "step/cuda/cuda_api.h"
@@ -32,9 +33,26 @@ FASTQPS_CHECK(cudaMalloc, hipMalloc, void**, int)
 static_assert(std::is_same_v<decltype(&::hipGetErrorString), const char* (*)(hipError_t)>);
 static_assert(hipSuccess == 0 && hipErrorNotReady == kCudaNotReady);
 static_assert(hipMemcpyHostToDevice == kCudaToDevice && hipMemcpyDeviceToHost == kCudaToHost);
-static_assert(hipMemcpyDefault == kCudaAnyWay);
+static_assert(hipMemcpyDeviceToDevice == kCudaOnDevice && hipMemcpyDefault == kCudaAnyWay);
 static_assert(hipStreamNonBlocking == kCudaStreamNonBlocking && hipEventDisableTiming == kCudaEventNoTiming);
 static_assert(hipIpcMemLazyEnablePeerAccess == kCudaIpcLazy);
 static_assert(sizeof(hipIpcMemHandle_t) == sizeof(CudaIpcHandle));
+
+#define FASTQPS_PLACE(hip, own) static_assert(offsetof(hipMemcpy3DParms, hip) == offsetof(CudaCopy3D, own))
+FASTQPS_PLACE(srcArray, no_array);
+FASTQPS_PLACE(srcPos, from_position);
+FASTQPS_PLACE(srcPtr, from);
+FASTQPS_PLACE(dstArray, no_other_array);
+FASTQPS_PLACE(dstPos, to_position);
+FASTQPS_PLACE(dstPtr, to);
+FASTQPS_PLACE(extent, width);
+FASTQPS_PLACE(kind, kind);
+static_assert(sizeof(hipMemcpy3DParms) == sizeof(CudaCopy3D));
+static_assert(offsetof(hipPos, y) == offsetof(CudaCopy3D::Position, y));
+static_assert(offsetof(hipPitchedPtr, pitch) == offsetof(CudaCopy3D::Pitched, pitch));
+static_assert(offsetof(hipPitchedPtr, xsize) == offsetof(CudaCopy3D::Pitched, width));
+static_assert(offsetof(hipPitchedPtr, ysize) == offsetof(CudaCopy3D::Pitched, rows));
+static_assert(offsetof(hipExtent, height) == offsetof(CudaCopy3D, height) - offsetof(CudaCopy3D, width));
+static_assert(offsetof(hipExtent, depth) == offsetof(CudaCopy3D, depth) - offsetof(CudaCopy3D, width));
 
 }  // namespace fastqps

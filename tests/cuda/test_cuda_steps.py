@@ -86,7 +86,11 @@ def test_a_graph_equals_the_same_kernels_one_by_one(tmp_path: Path) -> None:
         decoder: Any = make_runner("cuda", load_card(str(tmp_path / "llama"), 40, max_output_tokens=24), 4, 96)
         if eagerly:
             decoder.launch = decoder.run_eagerly
-        made.append(Generator(decoder.card, runner=decoder, steps_in_flight=1).generate([[5, 6], [7], [8, 9, 10]]))
+        made.append(
+            Generator(decoder.card, runner=decoder, steps_in_flight=1).generate(
+                [[5, 6], *3 * [[*range(40)]], [7], [8, 9]]
+            )
+        )
     assert made[0] == made[1]
 
 
@@ -184,6 +188,23 @@ def test_a_generators_lanes_have_their_own_sequences(tmp_path: Path) -> None:
                 found.setdefault((i, token.request), []).append(token.id)
     for i, requests in enumerate(halves):
         assert [found[i, request] for request in requests] == [made.token_ids for made in expected[i::2]]
+
+
+def test_a_repeated_prompt_is_copied_in_front_of_the_step(tmp_path: Path, knobs: Knobs) -> None:
+    """By the launch, whose other steps have no call more."""
+    write_decoder(tmp_path, "qwen3")
+    card = replace(load_card(str(tmp_path), 40, max_output_tokens=24), prefix_ids=(5, 6, 7))
+    prompts = [[int(id) for id in CHANCE.integers(1, VOCAB, n)] for n in (33, 16, 20)]
+    cpu = Generator(card, device="cpu", dtype="float32", max_running=4)
+    generator = Generator(card, device="cuda", dtype="float32", max_running=8)
+    asked: dict[str, Any] = {"temperature": 1.0, "max_tokens": 9, "repetition_penalty": 1.2}
+    want = [cpu.generate([prompt], seed=3 + i, **asked)[0].token_ids for prompt in prompts for i in range(3)]
+    knobs.mark()
+    generator.generate(prompts, seed=3, **asked)
+    assert knobs.count("cudaMemcpy3DAsync") == 0
+    made = generator.generate(prompts, n=3, seed=3, **asked)
+    assert [each.token_ids for first in made for each in (first, *first.other_choices)] == want
+    assert knobs.count("cudaMemcpy3DAsync") > 3
 
 
 def test_what_is_no_number_ends_the_start(tmp_path: Path) -> None:

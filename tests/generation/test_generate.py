@@ -65,12 +65,12 @@ class Request:
     finish: int = 0
 
 
-def random_request(rng: random.Random, model: Any, card: ModelCard) -> Request:
+def random_request(rng: random.Random, model: Any, card: ModelCard, ids: list[int]) -> Request:
     stops = rng.sample(range(VOCAB), rng.choice([0, 0, 0, 1, 8]))
     sampling = GenerateOptions(
         max_tokens=rng.randint(1, MAX_OUTPUT), stop_token_ids=stops, ignore_eos=rng.random() < 0.3
     )
-    ids, ends = random_ids(rng), stops + ([] if sampling["ignore_eos"] else list(card.eos_ids))
+    ends = stops + ([] if sampling["ignore_eos"] else list(card.eos_ids))
     want = expected(model, [*card.prefix_ids, *ids], sampling["max_tokens"], ends or None)
     return Request(ids, sampling, rng.randint(0, 20), rng.choice([99, 99, 99, 0, 1, 3]), want)
 
@@ -107,7 +107,13 @@ def test_random_company(tmp_path: Path, seed: int) -> None:
     prefix = tuple(random_ids(rng, 60)) if rng.random() < 0.3 else ()
     eos = tuple(rng.sample(range(VOCAB), rng.choice([0, 1, 3])))
     card = card_of(tmp_path, prefix_ids=prefix, eos_ids=eos)
-    requests = [random_request(rng, model, card) for _ in range(rng.randint(4, 10))]
+    requests: list[Request] = []
+    for _ in range(rng.randint(4, 10)):
+        again = requests[-1] if requests and rng.random() < 0.5 else None
+        ids = again.ids if again else random_ids(rng)
+        requests.append(random_request(rng, model, card, ids))
+        if again:
+            requests[-1].arrives = again.arrives + rng.choice([0, 0, 0, 1])
     slots, batch = rng.randint(1, 6), rng.choice([DecodeBatch, ReferenceBatch])
     generator = make_generator(
         card, slots, rng.choice([1, 2]), batch, step_tokens=rng.choice([MAX_INPUT + slots, 40, 200])
@@ -119,6 +125,28 @@ def test_random_company(tmp_path: Path, seed: int) -> None:
         if kept == len(request.want):
             ends = {*request.sampling.get("stop_token_ids", ()), *(() if request.sampling.get("ignore_eos") else eos)}
             assert request.finish == (STOP if request.want[-1] in ends else LENGTH)
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_the_prompt_of_choices_is_computed_once(
+    tmp_path: Path, in_flight: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_decoder(tmp_path, "llama", spread=0.05)
+    prompt = [random.Random(0).randrange(VOCAB) for _ in range(MAX_INPUT)]
+    generator = make_generator(card_of(tmp_path), 8, in_flight, step_tokens=200)
+    launch, steps = generator._lane.launch, []
+
+    def note(step: int, *size: int) -> None:
+        steps.append(size)
+        launch(step, *size)
+
+    monkeypatch.setattr(generator._lane, "launch", note)
+    options = GenerateOptions(temperature=1.0, max_tokens=2, ignore_eos=True)
+    first = generator.generate([prompt], n=8, seed=5, **options)[0]
+    assert steps == [(1, MAX_INPUT, 1), (8, 1 + 7 * 4, 7), (7, 7, 0)]  # runs, rows, new sequences
+    alone = [generator.generate([prompt], seed=5 + i, **options)[0] for i in range(8)]
+    assert [each.token_ids for each in (first, *first.other_choices)] == [each.token_ids for each in alone]
+    assert len({tuple(each.token_ids) for each in alone}) > 4
 
 
 @pytest.mark.parametrize("kind", DECODERS)

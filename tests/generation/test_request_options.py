@@ -140,11 +140,16 @@ def scenario(tmp_path: Path, seed: int, requests: int = 8) -> tuple[ModelCard, l
     prefix = tuple(random_ids(rng, 30)) if rng.random() < 0.3 else ()
     card, made = card_of(tmp_path, prefix_ids=prefix), []
     for _ in range(requests):
-        ids, limit = random_ids(rng, MAX_INPUT), rng.randint(1, MAX_OUTPUT)
+        again = made[-1] if made and rng.random() < 0.4 else None
+        ids = again.ids if again else random_ids(rng, MAX_INPUT)
+        if again is None and rng.random() < 0.3:
+            ids = (ids * MAX_INPUT)[:MAX_INPUT]  # so long that it is copied where it comes again
+        limit = rng.randint(1, MAX_OUTPUT)
         options = random_options(rng, limit)
         want = expected(model, [*prefix, *ids], limit, EOS, options)
         dropped = rng.choice([99, 99, 99, 0, 2])
-        made.append(Request(ids, GenerateOptions(max_tokens=limit, **options), rng.randint(0, 12), dropped, want))
+        arrives = again.arrives + rng.choice([0, 0, 1]) if again else rng.randint(0, 12)
+        made.append(Request(ids, GenerateOptions(max_tokens=limit, **options), arrives, dropped, want))
     return card, made
 
 

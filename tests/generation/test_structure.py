@@ -14,8 +14,10 @@ import torch
 import transformers as tr
 from generators import EOS, write_generator
 from nightly import nightly
+from schemas import STRUCTURES, random_schema
 
 from fastqps import Engine
+from fastqps.errors import ModelError
 from fastqps.models import load_card
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Vocabulary
@@ -23,21 +25,7 @@ from fastqps.structure.vocabulary import Vocabulary
 pytestmark = pytest.mark.compute
 
 MAX_INPUT, MAX_OUTPUT = 32, 96
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 6}, "old": {"type": "boolean"}, "n": {"enum": [1, 22]}},
-    "required": ["name", "old", "n"],
-    "additionalProperties": False,
-}
-STRUCTURES: dict[str, dict[str, Any]] = {
-    "schema": {"json_schema": PERSON},
-    "schema-text": {"json_schema": json.dumps(PERSON)},
-    "object": {"json_object": True},
-    "regex": {"regex": "[a-c]{3,9}(x|yz)"},
-    "grammar": {"grammar": 'start: "a" number ("," number)*\nnumber: /[0-9]{1,3}/'},
-    "none": {},
-}
-PROMPT = [5, 17, 200, 31]
+PROMPT = [5, 17, 200, 31] * 5  # long enough that it is computed once for requests that come together
 
 
 @pytest.fixture(scope="module")
@@ -160,39 +148,11 @@ def test_large_automata_are_walked_as_far_as_a_text_goes(engine: Engine, options
     assert engine.generate([PROMPT], max_tokens=12, temperature=1.5, seed=1, **options)[0].token_ids
 
 
-def random_schema(chance: random.Random, depth: int = 0) -> dict[str, Any]:
-    """A schema whose texts are short."""
-    kinds = ["string", "integer", "boolean", "enum", "const", "null", "pattern"] + ["object", "array", "any"] * (
-        depth < 2
-    )
-    match chance.choice(kinds):
-        case "string":
-            return {"type": "string", "maxLength": chance.randint(0, 5)}
-        case "integer":
-            low = chance.randint(-50, 50)
-            return {"type": "integer", "minimum": low, "maximum": low + chance.randint(0, 300)}
-        case "enum":
-            return {"enum": chance.sample(["a", "bc", 1, 2.5, None, True, "Zürich"], chance.randint(1, 5))}
-        case "const":
-            return {"const": chance.choice(["x", 7, False, None])}
-        case "pattern":
-            return {"type": "string", "pattern": chance.choice(["^[a-c]{1,3}$", "^(on|off)$", "^[0-9]{2}-[0-9]{2}$"])}
-        case "object":
-            names = chance.sample("abcdef", chance.randint(0, 3))
-            return {
-                "type": "object",
-                "properties": {name: random_schema(chance, depth + 1) for name in names},
-                "required": chance.sample(names, chance.randint(0, len(names))),
-                "additionalProperties": False,
-            }
-        case "array":
-            least = chance.randint(0, 2)
-            items = random_schema(chance, depth + 1)
-            return {"type": "array", "items": items, "minItems": least, "maxItems": least + chance.randint(0, 1)}
-        case "any":
-            return {"anyOf": [random_schema(chance, depth + 1) for _ in range(2)]}
-        case kind:
-            return {"type": kind}
+def test_a_device_that_computes_nothing_refuses_structures(checkpoint: Path) -> None:
+    engine = Engine(str(checkpoint), device="null", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
+    assert engine.generate([PROMPT], max_tokens=2)[0].token_ids
+    with pytest.raises(ModelError, match="computes no texts"):
+        engine.generate([PROMPT], regex="a")
 
 
 @pytest.mark.parametrize("seed", [0, *nightly(*range(1, 20))])

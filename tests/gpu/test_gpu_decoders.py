@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 from decoders import DECODERS, VOCAB, write_decoder
-from device_checks import check_decoder, items
+from device_checks import STRUCTURED, check_decoder, check_structures, items
+from generators import write_generator
+from schemas import random_schema
 
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
@@ -27,6 +30,15 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 @pytest.mark.parametrize("kind", DECODERS)
 def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str) -> None:
     check_decoder(tmp_path, kind, prefix=5, close=1e-3)
+
+
+@pytest.mark.parametrize("steps_in_flight", [1, 2])
+def test_texts_with_a_structure_equal_the_cpus(tmp_path: Path, steps_in_flight: int) -> None:
+    """The GPU reads their masks from the host's memory, and samples in a graph of its own."""
+    pytest.importorskip("llguidance")  # which a GPU's machine may lack
+    checkpoint = write_generator(tmp_path / "tiny", num_hidden_layers=2)
+    schemas = [{"json_schema": random_schema(random.Random(seed)), "max_tokens": 24} for seed in range(40)]
+    check_structures(checkpoint, STRUCTURED + schemas, close=1e-3, steps_in_flight=steps_in_flight, max_running=24)
 
 
 def test_graphs_equal_eager(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from kernel_rows import DEVICE, by_torch_too
@@ -16,7 +17,8 @@ from fastqps.kernels.layers import LogitChanges
 from fastqps.kernels.sampling.logit_options import logit_options
 from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
-from fastqps.ops.decode_step import DecodeState, LogitRules
+from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules, TokenMasks
+from fastqps.runners.decode_buffers import mask_words
 
 pytestmark = [
     pytest.mark.compute,
@@ -67,15 +69,32 @@ def random_run(rng: random.Random, slot: int, vocab: int, state: DecodeState) ->
         values[1::2] = torch.tensor([rng.choice([-100.0, -1.5, 0.0, 0.7, 100.0]) for _ in ids]).view(torch.int32)
         state.biases[slot, 0], state.biases[slot, 1 : 1 + len(values)] = len(ids), values
     own = options if rng.random() < 0.7 else {}
-    params = sequence_params(slot, max_tokens=rng.choice([1, 2, 6, 99]), biased=biased, **own)
+    masked = rng.random() < 0.4 and len(state.eos_ids) > 0
+    params = sequence_params(slot, max_tokens=rng.choice([1, 2, 6, 99]), biased=biased, masked=masked, **own)
     state.params[slot] = ints(params, ADMITTED_WORDS)
     return length, made
 
 
-def changes_of(step: Rows, made: torch.Tensor, s: DecodeState) -> LogitChanges:
+def random_masks(rng: random.Random, runs: int, vocab: int) -> torch.Tensor:
+    """int32 [runs, words]: of each run many tokens, few, or none."""
+    rows = []
+    for _ in range(runs):
+        share = rng.choice([0.9, 0.02, 0.0])
+        bits = [rng.random() < share for _ in range(32 * mask_words(vocab))]
+        rows.append(np.packbits(bits, bitorder="little").view(np.int32))
+    return torch.from_numpy(np.stack(rows))
+
+
+def cpu_logits(logits: torch.Tensor, step: DecodeStep, state: DecodeState, masks: torch.Tensor) -> torch.Tensor:
+    """The reference, with masks that are there."""
+    ready = torch.full((1,), 2, dtype=torch.int32)
+    return CPU.change_logits(logits.clone(), replace(step, masks=TokenMasks(masks, ready)), state)
+
+
+def changes_of(step: Rows, made: torch.Tensor, s: DecodeState, masks: torch.Tensor | None = None) -> LogitChanges:
     where = (step.on_device(name) for name in ("starts", "kv_slots", "positions"))
     tables = s.params, s.biases, s.history, s.eos_ids, s.rules.table, s.rules.ids, step.counts()
-    return LogitChanges(*where, made, *tables, s.rules.n_forced, s.rules.longest)
+    return LogitChanges(*where, made, *tables, s.rules.n_forced, s.rules.longest, masks=masks)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -90,14 +109,14 @@ def test_random_sequences(seed: int, computed_by: str) -> None:
     slots = rng.sample(range(runs), runs)
     found = [random_run(rng, slot, vocab, state) for slot in slots]
     step = Rows([(slot, max(0, n - 2), min(n, 2)) for slot, (n, _) in zip(slots, found, strict=True)], T=14, S=runs + 2)
-    made = [made for _, made in found]
+    made, masks = [made for _, made in found], random_masks(rng, runs, vocab)
     rounds = DEVICE == "cuda" or computed_by == "torch"  # Triton's interpreter cuts bfloat16 off
     for dtype in (torch.float32, torch.float16, *([torch.bfloat16] if rounds else [])):
         padded = torch.full((runs + 2, vocab), torch.nan, dtype=dtype)
         padded[:runs] = 4 * torch.randn(runs, vocab)
-        wanted = CPU.change_logits(padded[:runs].float().clone(), step.exact(made=ints(made, runs)), state)
+        wanted = cpu_logits(padded[:runs].float(), step.exact(made=ints(made, runs)), state, masks)
         logits, s = padded.to(DEVICE), on_tests_device(state)
-        logit_options(logits, changes_of(step, ints(made, runs + 2, DEVICE), s))
+        logit_options(logits, changes_of(step, ints(made, runs + 2, DEVICE), s, masks.to(DEVICE)))
         assert torch.equal(logits[:runs].cpu(), wanted.to(dtype)), dtype
         assert logits[runs:].isnan().all(), "padding"
 
@@ -112,6 +131,26 @@ def test_a_row_of_biases_that_is_being_written_does_no_harm(computed_by: str) ->
     logit_options(logits, changes_of(step, ints([0], 3, DEVICE), s))
     assert torch.equal(logits.cpu(), before)
     assert torch.equal(CPU.change_logits(before[:1].clone(), step.exact(made=ints([0], 1)), state), before[:1])
+
+
+def test_masks_of_a_large_vocabulary() -> None:
+    """More words than are read at once. The second run may choose nothing and ends, the third has no mask."""
+    rng, vocab, n_made = random.Random(1), 70_001, [0, 1, 1]
+    state = empty_state(4, n_eos=2)
+    state.eos_ids[:] = torch.tensor([vocab - 1, 3])
+    for slot in range(3):
+        state.params[slot] = ints(sequence_params(slot, max_tokens=9, masked=slot < 2), ADMITTED_WORDS)
+    step = Rows([(0, 0, 3), (1, 2, 1), (2, 4, 1)], T=6, S=4)
+    masks = torch.cat([random_masks(random.Random(4), 1, vocab), torch.zeros(3, mask_words(vocab), dtype=torch.int32)])
+    masks[0, :2000] = rng.getrandbits(31)
+    before = torch.randn(4, vocab)
+    before[0, ::7] = torch.nan
+    s, logits = on_tests_device(state), before.to(DEVICE, copy=True)
+    logit_options(logits, changes_of(step, ints(n_made, 4, DEVICE), s, masks.to(DEVICE)))
+    wanted = cpu_logits(before[:3], step.exact(made=ints(n_made, 3)), state, masks)
+    torch.testing.assert_close(logits[:3].cpu(), wanted, rtol=0, atol=0, equal_nan=True)
+    assert wanted[1].argmax() == vocab - 1 and 0 < wanted[0].isneginf().sum() < vocab
+    assert torch.equal(logits[2:].cpu(), before[2:])
 
 
 def test_without_options_nothing_is_written() -> None:

@@ -121,6 +121,24 @@ def test_decoders(tmp_path: Path, kind: str, width: int, how: str) -> None:
     assert differing_prompts(tmp_path, how) == []
 
 
+@pytest.mark.parametrize("how", EACH_HOW)
+@pytest.mark.parametrize("width", [96, 576])
+@pytest.mark.parametrize("kind", ["llama", *nightly(*sorted(DECODES - {"llama"}))])
+def test_prompts_that_are_copied(tmp_path: Path, kind: str, width: int, how: str) -> None:
+    """The choices of a request, whose prompt is computed once, are those of a request for each of them."""
+    write_decoder(tmp_path, kind, spread=0.05, **sizes(kind, width, 3))
+    engine = Engine(str(tmp_path), **HOW[how], max_input_tokens=64, max_output_tokens=8)
+    rng = np.random.default_rng(0)
+    for length in (16, 17, 31, 50, 64):
+        prompt = rng.integers(1, 96, length).tolist()
+        asked: dict[str, Any] = {"max_tokens": 6, "ignore_eos": True, "logprobs": True, "temperature": 1.0}
+        first = engine.generate([prompt], n=8, seed=4, **asked)[0]
+        for place, choice in enumerate([first, *first.other_choices]):
+            alone = engine.generate([prompt], seed=4 + place, **asked)[0]
+            assert (choice.token_ids, choice.logprobs) == (alone.token_ids, alone.logprobs), (length, place)
+    engine.close()
+
+
 def companies(rng: np.random.Generator) -> list[list[int]]:
     """The numbers of all ``REQUESTS`` in an order of its own, in parts of up to 64."""
     order, parts = rng.permutation(REQUESTS).tolist(), []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,12 @@ def test_few_files_are_small() -> None:
 def test_the_service_can_be_read() -> None:
     files = [source.path for source in PRODUCT if source.path.startswith("csrc/service/")]
     assert 20 < len(files) <= 45, files
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """pytest cannot collect two of a name at once."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_cxx_has_few_floors() -> None:

@@ -68,6 +68,10 @@ struct Lane {
     if (!lane.add(address(graph), max_tokens, max_items))
       throw std::runtime_error("a graph was added to a lane while steps are in flight on it");
   }
+  void add_parts(u64 head, u64 tail, u32 max_tokens, u32 max_items) {
+    if (!lane.add_parts(address(head), address(tail), max_tokens, max_items))
+      throw std::runtime_error("parts were added of a graph that is not there, or while steps are in flight");
+  }
   const std::vector<CudaGraph>& graphs() const { return lane.graphs(); }
 };
 
@@ -90,20 +94,14 @@ class Step {
     return std::visit([](auto& b) { return b.out_words(); }, lane_->lane.blocks());
   }
 
-  void launch(u32 items, u32 tokens, u32 new_items) {
-    switch (step_->launch({items, tokens, new_items})) {
-      case CudaStep::Launch::kDone:
-        return;
-      case CudaStep::Launch::kRunning:
-        throw std::runtime_error("a step was launched while its last one runs");
-      case CudaStep::Launch::kTooLarge:
-        throw py::value_error(size(items, tokens) + " are more than the lane's blocks hold");
-      case CudaStep::Launch::kNoGraph:
-        throw py::value_error("no graph was added that holds " + size(items, tokens));
-      case CudaStep::Launch::kFault:
-        lane_->api->check(lane_->lane.fault());
-    }
+  void launch(u32 items, u32 tokens, u32 new_items) { check(step_->launch({items, tokens, new_items}), items, tokens); }
+  bool begin(u32 items, u32 tokens, u32 new_items) {
+    const CudaStep::Launch begun = step_->begin({items, tokens, new_items});
+    if (begun == CudaStep::Launch::kNoGraph) return false;
+    check(begun, items, tokens);
+    return true;
   }
+  void end() { check(step_->end(), 0, 0); }
   // The packed step is the host's again with the next call.
   std::pair<const i32*, u32> pack(StepSize n, GraphShape shape) {
     const StepBlocks& blocks = lane_->lane.blocks();
@@ -114,6 +112,7 @@ class Step {
     const i32* packed = step_->pack(n, shape, &words);
     return {packed, words.up};
   }
+  void copy_slots() { lane_->api->check(step_->copy_slots()); }
   void wait() {
     for (u64 spin_ns = kSpinNs;; spin_ns = 0) {
       CudaStep::Progress progress;
@@ -130,6 +129,20 @@ class Step {
  private:
   static constexpr u64 kSpinNs = 200'000, kSliceNs = 10'000'000;  // kSliceNs: so long at most a signal goes unheard
 
+  void check(CudaStep::Launch launched, u32 items, u32 tokens) const {
+    switch (launched) {
+      case CudaStep::Launch::kDone:
+        return;
+      case CudaStep::Launch::kRunning:
+        throw std::runtime_error("a step was launched while its last one runs");
+      case CudaStep::Launch::kTooLarge:
+        throw py::value_error(size(items, tokens) + " are more than the lane's blocks hold");
+      case CudaStep::Launch::kNoGraph:
+        throw py::value_error("no graph was added that holds " + size(items, tokens));
+      case CudaStep::Launch::kFault:
+        lane_->api->check(lane_->lane.fault());
+    }
+  }
   static std::string size(u32 items, u32 tokens) {
     return std::to_string(items) + " items of " + std::to_string(tokens) + " tokens";
   }
@@ -263,14 +276,28 @@ void register_lane(py::module_& m) {
           "STAMP_WORDS stand in front of the output.")
       .def_static(
           "decoder",
-          [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_runs) {
-            const DecodeBlocks blocks{DecodeLayout(max_tokens, max_runs)};
+          [](std::shared_ptr<Api> api, u64 stream, u64 staging, u64 output, u32 max_tokens, u32 max_runs, u64 cache,
+             u32 planes, u32 slots, u32 kv_heads, u32 max_len, u32 row_bytes, u64 history, u32 history_len,
+             u32 prefix_len) {
+            const SlotMemory memory{address<char>(cache),
+                                    address<i32>(history),
+                                    planes,
+                                    slots,
+                                    kv_heads,
+                                    max_len,
+                                    row_bytes,
+                                    history_len,
+                                    prefix_len};
+            const DecodeBlocks blocks{DecodeLayout(max_tokens, max_runs), memory};
             return std::make_shared<Lane>(std::move(api), blocks, stream, staging, output);
           },
-          "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
-          "The same, as DecodeLayout says.")
+          "api"_a, py::kw_only(), "stream"_a, "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a, "cache"_a,
+          "planes"_a, "slots"_a, "kv_heads"_a, "max_len"_a, "row_bytes"_a, "history"_a, "history_len"_a, "prefix_len"_a,
+          "The same, as DecodeLayout says. The rest is SlotMemory: what is copied from one cache slot to another.")
       .def("add_graph", &Lane::add_graph, "graph"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
            "Adds a captured graph for steps of up to so many tokens and items, or replaces the one of that size.")
+      .def("add_parts", &Lane::add_parts, "head"_a, "tail"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
+           "Adds the two parts of the graph of that size, for `CudaStep.begin` and `end`.")
       .def("graphs", &Lane::graphs,
            "What was added, smallest first, with how many steps it ran and how long they take.")
       .def_property_readonly("stream", [](Lane& self) { return reinterpret_cast<u64>(self.lane.stream()); });
@@ -291,6 +318,9 @@ void register_lane(py::module_& m) {
                              [](py::object self) { return view(&self.cast<Step&>()->stamps()->start_ns, 2, self); })
       .def("launch", &Step::launch, "n_items"_a, "n_tokens"_a, "n_new"_a,
            "Gives the step in `staging` to the device. ValueError: it is too large; RuntimeError: its last one runs.")
+      .def("begin", &Step::begin, "n_items"_a, "n_tokens"_a, "n_new"_a,
+           "Gives the device what it can compute before `end`. False: nothing, as its graph has no parts.")
+      .def("end", &Step::end, "Gives the device the rest of a begun step.")
       .def(
           "pack",
           [](py::object self, u32 items, u32 tokens, u32 new_items, u32 max_tokens, u32 max_items) {
@@ -306,6 +336,8 @@ void register_lane(py::module_& m) {
           },
           "n_items"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
           "Moves what a graph of that size has made, copied to `output`, to where the lane's layout has it.")
+      .def("copy_slots", &Step::copy_slots,
+           "Enqueues the copies between cache slots of the step in `staging`, which `launch` does by itself.")
       .def_property_readonly(
           "graph",
           [](Step& self) {

@@ -161,9 +161,17 @@ void register_decode(py::module_& m) {
   m.def(
       "release_masks", [](u64 state) { step::release_masks(address<i32>(state)); }, "state"_a,
       "The masks of a step are there; state: the address of its header's word HEADER_MASKS.");
+  m.def(
+      "masks_ready", [](u64 state) { return step::masks_ready(address<const i32>(state)); }, "state"_a,
+      "Whether the masks of a step are there, or it has none; state as release_masks().");
+  m.def(
+      "await_masks", [](u64 state) { step::await_masks(address<const i32>(state)); }, "state"_a,
+      py::call_guard<py::gil_scoped_release>(), "Returns when masks_ready() is true.");
   m.attr("HEADER_MASKS") = u32(kHeaderMasks);
   m.attr("HEADER_TARGETS") = u32(kHeaderTargets);
   m.attr("TARGET_WORDS") = kTargetWords;
+  m.attr("HEADER_COPIES") = u32(kHeaderCopies);
+  m.attr("COPY_WORDS") = kCopyWords;
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
@@ -176,6 +184,7 @@ void register_decode(py::module_& m) {
       .def_readonly("made", &DecodeLayout::made)
       .def_readonly("admitted", &DecodeLayout::admitted)
       .def_readonly("targets", &DecodeLayout::targets)
+      .def_readonly("copies", &DecodeLayout::copies)
       .def_readonly("words", &DecodeLayout::words)
       .def_readonly("out_tokens", &DecodeLayout::out_tokens)
       .def_readonly("out_logprobs", &DecodeLayout::out_logprobs)

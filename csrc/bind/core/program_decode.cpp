@@ -39,6 +39,23 @@ void embed_tokens(Program& self, u64 out, bool bfloat16, i64 n_tokens, u64 ids, 
   });
 }
 
+void copy_slots(Program& self, u64 cache, bool bfloat16, u64 copies, u64 n_copies, u32 planes, u32 n_slots,
+                u32 kv_heads, u32 max_len, u32 head_dim, u64 history, u32 history_len, u32 prefix_len) {
+  const step::SlotCopies job{.there = address<const i32>(n_copies),
+                             .words = address<const i32>(copies),
+                             .cache = address(cache),
+                             .planes = planes,
+                             .n_slots = n_slots,
+                             .kv_heads = kv_heads,
+                             .max_len = max_len,
+                             .head_dim = head_dim,
+                             .number = number(bfloat16),
+                             .history = address<i32>(history),
+                             .history_len = history_len,
+                             .prefix_len = prefix_len};
+  self.add([=](const Piece& piece) { step::copy_slots(job, piece.threads); });
+}
+
 void attend_slots(Program& self, u64 out, u64 qkv, u64 cache, bool bfloat16, u32 heads, u32 kv_heads, u32 head_dim,
                   u64 starts, i64 n_runs, u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale,
                   u64 prefix, u32 prefix_len, u64 rotary, u64 q_norm, u64 k_norm, float eps, bool last_rows_only,
@@ -90,7 +107,7 @@ void change_logits(Program& self, u64 out, u64 logits, bool bfloat16, i64 n_runs
                                .n_eos = n_eos,
                                .number = number(bfloat16),
                                .masks = address<const u32>(masks),
-                               .masks_state = address<i32>(masks_state),
+                               .masks_state = address<const i32>(masks_state),
                                .mask_words = mask_words,
                                .targets = {address<const i32>(targets_there), address<const i32>(targets)}};
   add_job(self, job, &step::LogitChanges::n_runs, n_runs, step::change_logits);
@@ -131,6 +148,10 @@ void add_decoder_operations(ProgramClass& program) {
                       n = Count(n_admitted)](const Piece& piece) { step::admit(params, admitted, n.of(piece)); });
           },
           "params"_a, "admitted"_a, "n_admitted"_a, "Copies sampling parameters to their cache slots' places.")
+      .def("copy_slots", &copy_slots, "cache"_a, "bfloat16"_a, "copies"_a, "n_copies"_a, "planes"_a, "n_slots"_a,
+           "kv_heads"_a, "max_len"_a, "head_dim"_a, "history"_a, "history_len"_a, "prefix_len"_a,
+           "Copies between cache slots, as many as the word at n_copies says; step::SlotCopies in "
+           "csrc/step/cpu/cpu_decode.h.")
       .def("embed_tokens", &embed_tokens, "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a,
            "table"_a, "n_rows"_a, "width"_a, "positions"_a = 0, "history"_a = 0, "history_len"_a = 0, "places"_a = 0,
            "n_places"_a = 0, "scale"_a = 1.0f,

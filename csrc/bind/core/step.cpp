@@ -81,7 +81,12 @@ void register_stepper(py::module_& m) {
       .def(
           "launch", [](Handle& self, u32 s) { return self.stepper().launch(s); }, "step"_a, "False: declared dead.")
       .def(
-          "scatter", [](Handle& self, u32 s) { return self.stepper().scatter(s); }, "step"_a, "False: declared dead.")
+          "scatter",
+          [](Handle& self, u32 s) {
+            py::gil_scoped_release nogil;  // masks of the next step can be computed meanwhile
+            return self.stepper().scatter(s);
+          },
+          "step"_a, "False: declared dead.")
       .def(
           "shape",
           [](Handle& self, u32 s) {

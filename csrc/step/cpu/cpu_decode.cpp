@@ -91,6 +91,30 @@ void sample(const Draw& job, u32 threads) {
   });
 }
 
+void copy_slots(const SlotCopies& job, u32 threads) {
+  const u32 n = u32(*job.there);
+  if (!n) return;
+  const u64 row = u64(job.head_dim) * bytes_of(job.number), head = job.max_len * row, slot = job.kv_heads * head;
+  u64 bytes = 0;
+  for (u32 i = 0; i < n; i++) {
+    const i32* copy = job.words + u64(i) * kCopyWords;
+    const u64 from = u32(copy[0]), to = u32(copy[1]), positions = u32(copy[2]);
+    const i32* tokens = job.history + from * job.history_len + job.prefix_len;
+    std::copy_n(tokens, positions, job.history + to * job.history_len + job.prefix_len);
+    bytes += positions * row * job.kv_heads * job.planes;
+  }
+  team_ranges(team_for(threads, bytes, kThreadBytesMin), job.planes, [&](u32 first, u32 end) {
+    for (u64 plane = first; plane < end; plane++)
+      for (u32 i = 0; i < n; i++) {
+        const i32* copy = job.words + u64(i) * kCopyWords;
+        char* const of_plane = (char*)job.cache + plane * job.n_slots * slot;
+        for (u32 h = 0; h < job.kv_heads; h++)
+          std::memcpy(of_plane + u32(copy[1]) * slot + h * head, of_plane + u32(copy[0]) * slot + h * head,
+                      u32(copy[2]) * row);
+      }
+  });
+}
+
 void embed_tokens(const TokenEmbedding& job) {
   const u64 row = u64(job.width) * bytes_of(job.number);
   for (u64 t = 0; t < job.n_tokens; t++) {

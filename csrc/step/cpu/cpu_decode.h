@@ -22,6 +22,19 @@ struct RmsNorm {
 };
 void rms_norm(const RmsNorm& job, u32 threads);
 
+// Copies from cache slots to others, in front of the step's rows: those of DecodeLayout::copies, one after the other.
+struct SlotCopies {
+  const i32* there;  // the header's word that says how many there are
+  const i32* words;  // [copies][kCopyWords]
+  void* cache;       // [planes, n_slots, kv_heads, max_len, head_dim]
+  u32 planes;        // keys and values of each layer
+  u32 n_slots, kv_heads, max_len, head_dim;
+  Number number;
+  i32* history;  // [n_slots, history_len]: tokens by position, those of a prefix of prefix_len included
+  u32 history_len, prefix_len;
+};
+void copy_slots(const SlotCopies& job, u32 threads);
+
 // Rows of a table by token id. Id -1 is the token that the row's cache slot has made last. Keeps the tokens for the
 // options that read them (logit_options.h).
 struct TokenEmbedding {

@@ -295,6 +295,7 @@ inline void attend_tiles(const SlotAttention& job, const Run& run, T* out, float
 // Attention over cache slots, one run after the other, in one of two ways by the number of its rows that attend.
 
 constexpr u64 kTileRows = 4;  // from so many rows on, tiles are faster than single rows
+static_assert(kTileRows <= kRepeatedRows);
 
 template <class T>
 inline void attend_runs(const SlotAttention& job, float* scratch) {

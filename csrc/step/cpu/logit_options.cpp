@@ -142,8 +142,17 @@ void change_row(Row& row, const LogitChanges& job, const i32* params, const u32*
 
 void release_masks(i32* state) {
   std::atomic_ref<i32> word(*state);
-  word.store(kMasksReady, std::memory_order_release);  // pairs with the wait in change_logits(): the masks are readable
+  word.store(kMasksReady, std::memory_order_release);  // pairs with the two below: the masks are readable
   word.notify_all();
+}
+
+bool masks_ready(const i32* state) {
+  return std::atomic_ref(*const_cast<i32*>(state)).load(std::memory_order_acquire) != kMasksAwaited;
+}
+
+// Whoever packs a step with masks releases them, also if they cannot be computed.
+void await_masks(const i32* state) {
+  std::atomic_ref(*const_cast<i32*>(state)).wait(kMasksAwaited, std::memory_order_acquire);
 }
 
 void change_logits(const LogitChanges& job, u32 threads) {
@@ -160,8 +169,7 @@ void change_logits(const LogitChanges& job, u32 threads) {
     Row row{floats_of(job, run), job.vocab, tokens, u32(job.positions[last]) + 1, u32(job.made[run])};
     change_row(row, job, params, is_masked(params) ? job.masks + u64(run) * job.mask_words : nullptr);
   };
-  // Whoever packs a step with masks releases them, also if they cannot be computed.
-  if (job.masks_state) std::atomic_ref<i32>(*job.masks_state).wait(kMasksAwaited, std::memory_order_acquire);
+  if (job.masks_state) await_masks(job.masks_state);
   u64 changed = 0;
   for (u32 run = 0; run < job.n_runs; run++) changed += changes(run);
   team_ranges(team_for(threads, changed * job.vocab, kLogitsMin), job.n_runs, [&](u32 first, u32 end) {

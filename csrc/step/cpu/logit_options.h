@@ -42,15 +42,17 @@ struct LogitChanges {
   const i32* eos_ids;    // of the checkpoint
   LogitRules rules;
   u32 n_runs, vocab, history_len, n_eos;
-  Number number;               // of logits
-  const u32* masks = nullptr;  // [n_runs, mask_words]: bit i of a masked run's row allows token i
-  i32* masks_state = nullptr;  // with masks: the MasksState of the step's header. kMasksAwaited is waited for
+  Number number;                     // of logits
+  const u32* masks = nullptr;        // [n_runs, mask_words]: bit i of a masked run's row allows token i
+  const i32* masks_state = nullptr;  // with masks: the MasksState of the step's header. kMasksAwaited is waited for
   u32 mask_words = 0;
   Targets targets = {};  // runs that have any keep their logits
 };
 
-// The masks of a step are there.
+// A step's masks, by the MasksState of its header: they are there; whether they are; wait until they are.
 void release_masks(i32* state);
+bool masks_ready(const i32* state);
+void await_masks(const i32* state);
 
 // Without rules, a mask and options of its sequence (has_logit_options) a run's logits stay. Forbidden tokens get minus
 // infinity. If all are forbidden, the first token is the only possible one; where a mask is in force, the end of the

@@ -16,8 +16,29 @@ struct CudaIpcHandle {     // identifies device memory to other processes; passe
   char bytes[64];
 };
 
+// A copy of a block of rows in pitched memory: `height` rows of `width` bytes in each of `depth` slices. A slice has
+// `rows` rows, of which each begins `pitch` bytes behind the one before.
+struct CudaCopy3D {
+  struct Position {
+    size_t x = 0, y = 0, z = 0;
+  };
+  struct Pitched {
+    void* at = nullptr;
+    size_t pitch = 0, width = 0, rows = 0;
+  };
+
+  void* no_array = nullptr;
+  Position from_position;
+  Pitched from;
+  void* no_other_array = nullptr;
+  Position to_position;
+  Pitched to;
+  size_t width = 0, height = 0, depth = 0;
+  int kind = 0;
+};
+
 inline constexpr int kCudaNotReady = 600;  // returned by a query while work is running; not an error
-inline constexpr int kCudaToDevice = 1, kCudaToHost = 2, kCudaAnyWay = 4;
+inline constexpr int kCudaToDevice = 1, kCudaToHost = 2, kCudaOnDevice = 3, kCudaAnyWay = 4;
 inline constexpr unsigned kCudaStreamNonBlocking = 1, kCudaEventNoTiming = 2, kCudaIpcLazy = 1;
 
 // Every entry point in use: CUDA's name, HIP's name, and the parameters. Each returns 0 or an error number.
@@ -34,6 +55,7 @@ inline constexpr unsigned kCudaStreamNonBlocking = 1, kCudaEventNoTiming = 2, kC
   CALL(cudaFreeHost, hipHostFree, void*)                                             \
   CALL(cudaMemcpy, hipMemcpy, void*, const void*, size_t, int)                       \
   CALL(cudaMemcpyAsync, hipMemcpyAsync, void*, const void*, size_t, int, CudaHandle) \
+  CALL(cudaMemcpy3DAsync, hipMemcpy3DAsync, const CudaCopy3D*, CudaHandle)           \
   CALL(cudaStreamCreateWithFlags, hipStreamCreateWithFlags, CudaHandle*, unsigned)   \
   CALL(cudaStreamDestroy, hipStreamDestroy, CudaHandle)                              \
   CALL(cudaStreamSynchronize, hipStreamSynchronize, CudaHandle)                      \

@@ -42,6 +42,14 @@ bool CudaLane::add(CudaHandle exec, u32 max_tokens, u32 max_items) {
   return true;
 }
 
+bool CudaLane::add_parts(CudaHandle head, CudaHandle tail, u32 max_tokens, u32 max_items) {
+  if (launched_ != ended_) return false;
+  for (CudaGraph& graph : graphs_)
+    if (graph.shape.max_tokens == max_tokens && graph.shape.max_items == max_items)
+      return graph.head = head, graph.tail = tail, true;
+  return false;
+}
+
 // Among the graphs with enough tokens, take the first with enough items. Usually a few have the same tokens.
 const CudaGraph* CudaLane::smallest(StepSize n) const {
   const auto fewer = [](const CudaGraph& graph, u32 tokens) { return graph.shape.max_tokens < tokens; };
@@ -77,28 +85,69 @@ CudaStatus CudaStep::allocate() {
 
 CudaStep::~CudaStep() {
   CudaApi& api = lane_.api_;
-  if (running_ && !lane_.fault_) api.cudaStreamSynchronize(lane_.stream_);
+  if ((begun_ || running_) && !lane_.fault_) api.cudaStreamSynchronize(lane_.stream_);
   if (event_) api.cudaEventDestroy(event_);
   if (output_) api.cudaFreeHost(static_cast<void*>(output_));
   if (packed_) api.cudaFreeHost(static_cast<void*>(packed_));
 }
 
-CudaStep::Launch CudaStep::launch(StepSize n) {
-  if (running_ && look() == Progress::kGoesOn) return Launch::kRunning;
+CudaStep::Launch CudaStep::choose(StepSize n, const CudaGraph** graph) {
+  if (begun_ || (running_ && look() == Progress::kGoesOn)) return Launch::kRunning;
   if (lane_.fault_) return Launch::kFault;
   if (!std::visit([&](auto& b) { return b.holds(n); }, lane_.blocks_)) return Launch::kTooLarge;
-  const CudaGraph* graph = lane_.smallest(n);
-  if (!graph) return Launch::kNoGraph;
-  CopyWords words;
-  pack(n, graph->shape, &words);
-  launched_ns_ = now_ns();
-  lane_.fault_ = enqueue(*graph, words);
+  *graph = lane_.smallest(n);
+  return *graph ? Launch::kDone : Launch::kNoGraph;
+}
+
+CudaStep::Launch CudaStep::launch(StepSize n) {
+  const CudaGraph* graph;
+  if (const Launch found = choose(n, &graph); found != Launch::kDone) return found;
+  if (const Launch started = start(n, *graph, graph->exec); started != Launch::kDone) return started;
+  return finish_launch();
+}
+
+CudaStep::Launch CudaStep::begin(StepSize n) {
+  const CudaGraph* graph;
+  if (const Launch found = choose(n, &graph); found != Launch::kDone) return found;
+  if (!graph->head) return Launch::kNoGraph;
+  const Launch started = start(n, *graph, graph->head);
+  begun_ = started == Launch::kDone;
+  return started;
+}
+
+CudaStep::Launch CudaStep::end() {
   if (lane_.fault_) return Launch::kFault;
-  running_ = true;
+  if (!begun_) return Launch::kNoGraph;
+  begun_ = false;
+  lane_.fault_ = lane_.api_.cudaGraphLaunch(lane_.graphs_[graph_].tail, lane_.stream_);
+  return lane_.fault_ ? Launch::kFault : finish_launch();
+}
+
+CudaStep::Launch CudaStep::start(StepSize n, const CudaGraph& graph, CudaHandle exec) {
+  CudaApi& api = lane_.api_;
+  CopyWords words;
+  pack(n, graph.shape, &words);
+  launched_ns_ = now_ns();
+  const auto send = [&] {
+    return api.cudaMemcpyAsync(lane_.staging_, packed_, words.up * sizeof(i32), kCudaToDevice, lane_.stream_);
+  };
+  lane_.fault_ = copy_slots();
+  if (!lane_.fault_) lane_.fault_ = send();
+  if (!lane_.fault_) lane_.fault_ = api.cudaGraphLaunch(exec, lane_.stream_);
+  if (lane_.fault_) return Launch::kFault;
   items_ = n.items;
   number_ = ++lane_.launched_;
-  graph_ = size_t(graph - lane_.graphs_.data());
-  shape_ = graph->shape;
+  graph_ = size_t(&graph - lane_.graphs_.data());
+  shape_ = graph.shape;
+  return Launch::kDone;
+}
+
+CudaStep::Launch CudaStep::finish_launch() {
+  CudaApi& api = lane_.api_;
+  lane_.fault_ = api.cudaMemcpyAsync(output_, lane_.output_, down_ * sizeof(i32), kCudaToHost, lane_.stream_);
+  if (!lane_.fault_) lane_.fault_ = api.cudaEventRecord(event_, lane_.stream_);
+  if (lane_.fault_) return Launch::kFault;
+  running_ = true;
   behind_ns_ = number_ == lane_.ended_ + 1 ? lane_.ended_ns_ : lane_.until_ns_;
   lane_.until_ns_ = expected_end_ns();
   return Launch::kDone;
@@ -114,13 +163,30 @@ void CudaStep::unpack(u32 items, GraphShape shape) {
   std::visit([&](auto& b) { b.unpack(output(), shape, items, down_); }, lane_.blocks_);
 }
 
-CudaStatus CudaStep::enqueue(const CudaGraph& graph, CopyWords words) {
-  CudaApi& api = lane_.api_;
-  const size_t up = words.up * sizeof(i32), down = words.down * sizeof(i32);
-  if (const CudaStatus s = api.cudaMemcpyAsync(lane_.staging_, packed_, up, kCudaToDevice, lane_.stream_)) return s;
-  if (const CudaStatus s = api.cudaGraphLaunch(graph.exec, lane_.stream_)) return s;
-  if (const CudaStatus s = api.cudaMemcpyAsync(output_, lane_.output_, down, kCudaToHost, lane_.stream_)) return s;
-  return api.cudaEventRecord(event_, lane_.stream_);
+CudaStatus CudaStep::copy_slots() {
+  const auto* blocks = std::get_if<DecodeBlocks>(&lane_.blocks_);
+  if (!blocks) return {};
+  const i32* copies = staging() + blocks->layout.copies;
+  for (i32 i = 0; i < staging()[kHeaderCopies]; i++, copies += kCopyWords)
+    if (const CudaStatus s = copy_slot(blocks->memory, u32(copies[0]), u32(copies[1]), u32(copies[2]))) return s;
+  return {};
+}
+
+// The rows of one cache slot in all planes are a block: a plane is a slice, whose rows are heads.
+CudaStatus CudaStep::copy_slot(const SlotMemory& m, u32 from, u32 to, u32 positions) {
+  const size_t head = size_t(m.max_len) * m.row_bytes;
+  const CudaCopy3D::Pitched all{m.cache, head, head, size_t(m.slots) * m.kv_heads};
+  const CudaCopy3D rows{.from_position = {.y = size_t(from) * m.kv_heads},
+                        .from = all,
+                        .to_position = {.y = size_t(to) * m.kv_heads},
+                        .to = all,
+                        .width = size_t(positions) * m.row_bytes,
+                        .height = m.kv_heads,
+                        .depth = m.planes,
+                        .kind = kCudaOnDevice};
+  if (const CudaStatus s = lane_.api_.cudaMemcpy3DAsync(&rows, lane_.stream_)) return s;
+  const auto tokens = [&m](u32 slot) { return m.history + size_t(slot) * m.history_len + m.prefix_len; };
+  return lane_.api_.cudaMemcpyAsync(tokens(to), tokens(from), positions * sizeof(i32), kCudaOnDevice, lane_.stream_);
 }
 
 u64 CudaStep::expected_end_ns() const {

@@ -2,6 +2,8 @@
 // device, one graph, one copy back and one event, enqueued after the stream's earlier steps. Only wait() waits, only
 // open() allocates, and no call handles single requests.
 //
+// Copies between a decoder's cache slots are rare, so that no graph has a kernel for them: they are enqueued in front.
+//
 //   staging ──pack──► pinned block ──copy──► device staging ──graph──► device output ──copy──► pinned output, event
 //   one each step                            one each lane: the stream's order protects it     one each step
 //
@@ -69,8 +71,17 @@ struct EncodeBlocks {
   void unpack(i32*, GraphShape, u32, u32) const {}
 };
 
+// What a decoder's lane keeps by cache slot and copies from one to another: keys and values behind the prefix, and the
+// tokens by position.
+struct SlotMemory {
+  char* cache = nullptr;   // [planes][slots][kv_heads][max_len] rows of row_bytes
+  i32* history = nullptr;  // [slots][history_len]
+  u32 planes = 0, slots = 0, kv_heads = 0, max_len = 0, row_bytes = 0, history_len = 0, prefix_len = 0;
+};
+
 struct DecodeBlocks {
   DecodeLayout layout;  // of the host's blocks
+  SlotMemory memory = {};
 
   u32 words() const { return layout.words; }
   u32 out_words() const { return layout.out_words; }
@@ -106,10 +117,12 @@ struct DecodeBlocks {
 
 using StepBlocks = std::variant<EncodeBlocks, DecodeBlocks>;
 
-// A captured graph, and how long its steps take.
+// A captured graph, and how long its steps take. Some are there in two parts, too, which compute the same one behind
+// the other: what a step can do before it has its masks, and the rest.
 struct CudaGraph {
   CudaHandle exec;
   GraphShape shape;
+  CudaHandle head = nullptr, tail = nullptr;
   u64 steps = 0, usual_ns = 0;
 };
 
@@ -123,6 +136,8 @@ class CudaLane {
   // Adds a graph over these blocks, or replaces the one of the same size. Returns false, and does nothing, while steps
   // are in flight.
   [[nodiscard]] bool add(CudaHandle exec, u32 max_tokens, u32 max_items);
+  // Adds the two parts of the graph of that size, which has to be there. Returns false as add().
+  [[nodiscard]] bool add_parts(CudaHandle head, CudaHandle tail, u32 max_tokens, u32 max_items);
   const std::vector<CudaGraph>& graphs() const { return graphs_; }
   const StepBlocks& blocks() const { return blocks_; }
   CudaHandle stream() const { return stream_; }
@@ -165,6 +180,10 @@ class CudaStep {
 
   // Enqueues the step in the staging block on the device.
   Launch launch(StepSize n);
+  // The same in two calls, between which no other step of the lane is launched, and this one is not asked about.
+  // begin() returns kNoGraph, and does nothing, if the step's graph has no parts.
+  Launch begin(StepSize n);
+  Launch end();
   // The graph of the last launch; nothing before the first.
   GraphShape shape() const { return shape_; }
   // The parts of launch() around a graph of that shape, for callers that run its kernels one by one: packs the step,
@@ -172,6 +191,8 @@ class CudaStep {
   // step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);
   void unpack(u32 items, GraphShape shape);
+  // The same: enqueues the copies between cache slots that stand in the staging block.
+  CudaStatus copy_slots();
   // Nanoseconds after which to look again; 0: it is done, or close enough for wait().
   u64 due_ns();
   // Waits until the step is done or the time is over. Spins for spin_ns, then sleeps ever longer between two looks.
@@ -184,7 +205,10 @@ class CudaStep {
 
   explicit CudaStep(CudaLane& lane);
   CudaStatus allocate();
-  CudaStatus enqueue(const CudaGraph& graph, CopyWords words);
+  Launch choose(StepSize n, const CudaGraph** graph);
+  Launch start(StepSize n, const CudaGraph& graph, CudaHandle exec);
+  Launch finish_launch();
+  CudaStatus copy_slot(const SlotMemory& memory, u32 from, u32 to, u32 positions);
   Progress look();
   void finish(u64 now);
   u64 expected_end_ns() const;
@@ -199,7 +223,7 @@ class CudaStep {
   i32* output_ = nullptr;  // pinned
   CudaHandle event_ = nullptr;
   DeviceStamps stamps_;
-  bool running_ = false, asked_early_ = false;
+  bool begun_ = false, running_ = false, asked_early_ = false;
   size_t graph_ = 0;  // number in the lane's table, while it is in flight
   GraphShape shape_{};
   u32 items_ = 0, down_ = 0;             // of the last launch; words that come back from the packed step

@@ -1,10 +1,14 @@
 // The running sequences of one lane and their packed steps: continuous batching, independent of shared memory.
 //
-// Each step holds one decode row for every unfinished sequence, and the whole prompts of those that join. A sequence
-// leaves at its last token, and its cache slot is free at once. A step can be prepared before earlier ones are retired,
-// because the device carries each sequence's newest token over. If the sequence has ended meanwhile, its prepared row
-// is late: the cache slot's generation no longer matches, and the token is dropped.
+// Each step holds one decode row for every unfinished sequence, and the whole prompts of those that join. Where a
+// prompt is the one that joined before it, as of the choices of one request, its keys and values are copied from there:
+// only its last rows are computed, in the step behind the one that computes them, unless a few rows are all that this
+// saves. A sequence leaves at its last token, and its cache slot is free at once. A step can be prepared before earlier
+// ones are retired, because the device carries each sequence's newest token over. If the sequence has ended meanwhile,
+// its prepared row is late: the cache slot's generation no longer matches, and the token is dropped.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <span>
@@ -24,7 +28,7 @@ struct DecodeStep {
   };
   std::vector<Run> runs;
   std::vector<u32> masked;  // the runs whose tokens a mask allows
-  u32 n_tokens = 0, n_admitted = 0;
+  u32 n_tokens = 0, n_admitted = 0, n_copies = 0;
   bool top = false;          // some runs want their likeliest tokens
   bool has_targets = false;  // some runs have targets
 
@@ -62,8 +66,15 @@ class DecodeBatch {
   void use_biases(i32* table) { biases_ = table; }
 
   u32 running() const { return u32(sequences_.size() - free_.size()); }
-  // Sequences that will have a row in the next step.
-  u32 going() const { return u32(going_.size()); }
+  // Sequences that will have a run in the next step, and the rows of theirs beyond one each.
+  u32 going() const { return u32(going_.size() + repeats_.size()); }
+  u32 more_rows() const { return u32(repeats_.size()) * (kRepeatedRows - 1); }
+  // Those of them for which it is the first one.
+  std::vector<u32> waiting() const {
+    std::vector<u32> out;
+    for (const Repeat& each : repeats_) out.push_back(each.kv);
+    return out;
+  }
 
   // Tokens of a sequence that the device has returned.
   u32 made(u32 kv) const { return sequences_[kv].made; }
@@ -77,8 +88,8 @@ class DecodeBatch {
 
   // Adds a prompt of n >= 1 ids as a new sequence. Returns its cache slot, which identifies the sequence until retire()
   // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
-  // for its rows. script: what the sequence computes before it chooses tokens. With kPromptLogprobs it is that of the
-  // prompt.
+  // for its rows. If this step computes the same prompt, its first run is in the next one. script: what the
+  // sequence computes before it chooses tokens. With kPromptLogprobs it is that of the prompt.
   u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false,
             std::span<const TokenBias> biases = {}, Script script = {});
 
@@ -90,7 +101,7 @@ class DecodeBatch {
   template <class OnToken>
   void retire(const DecodeStep& step, OnToken token);
 
-  // Ends a sequence now. Its tokens in flight are dropped.
+  // Ends a sequence now, while no step is being prepared. Its tokens in flight are dropped.
   void drop(u32 kv) { release(kv); }
 
  private:
@@ -109,7 +120,28 @@ class DecodeBatch {
     Script script;
   };
 
+  // The prompt that was computed last, and its sequence.
+  struct Prompt {
+    std::vector<u32> ids;
+    u32 kv = 0, generation = ~u32(0);
+    bool in_step = false;  // that is being prepared
+  };
+  // A sequence whose first run is in the next step.
+  struct Repeat {
+    u32 kv, from;
+    std::array<u32, kRepeatedRows> last_ids;
+    std::array<i32, kAdmittedWords> params;
+  };
+
+  bool repeats(const u32* ids, u32 n) const;
+  bool has_room_ahead(const DecodeStep& step) const;
   void add_row(DecodeStep& step, u32 kv);
+  i32* add_prompt(DecodeStep& step, u32 kv, std::span<const u32> ids);
+  void add_copy(DecodeStep& step, u32 from, u32 kv);
+  void add_repeats(DecodeStep& step);
+  void compute_repeats(DecodeStep& step);
+  u32 rows_saved() const;
+  u32 copied_rows(u32 kv) const { return sequences_[kv].start + 1 - prefix_len_ - kRepeatedRows; }
   void ask(DecodeStep& step, u32 run, const Sequence& sequence);
   void stop_going(u32 kv);
   void release(u32 kv);
@@ -121,6 +153,9 @@ class DecodeBatch {
   std::vector<u32> free_;
   std::vector<u32> going_;  // cache slots, in no order
   u32 scripts_ = 0;         // sequences that have one
+  Prompt newest_;
+  std::vector<Repeat> repeats_;
+  bool idle_ = true;  // no sequence of an earlier step will have a row in the next one
 };
 
 template <class OnToken>

@@ -24,16 +24,23 @@ enum HeaderWord : u32 {
   kHeaderAdmitted = 2,
   kHeaderT = 3,
   kHeaderS = 4,
-  kHeaderMasks = 5,   // MasksState
-  kHeaderTop = 6,     // not 0: some of its runs want their likeliest tokens
-  kHeaderTargets = 7  // not 0: some of its runs have targets
+  kHeaderMasks = 5,    // MasksState
+  kHeaderTop = 6,      // not 0: some of its runs want their likeliest tokens
+  kHeaderTargets = 7,  // not 0: some of its runs have targets
+  kHeaderCopies = 8    // cache slots that are filled from others before its rows are computed
 };
 
 // Of a run whose sequence follows a script (core/script.h): the number of its targets, and their ids. Without targets
 // its token is chosen.
 inline constexpr u32 kTargetWords = 1 + kTargetsMax;
-// The token masks of a step are computed from the tokens of the one before, while the step computes its logits. Only
-// then does it wait for them.
+// A copy between cache slots: from which, to which, and how many positions behind the prefix. They are made one after
+// the other. A GPU's step does not read them: its launch enqueues them in front of it (cuda_step.h).
+inline constexpr u32 kCopyWords = 3;
+// A sequence that copies its prompt computes so many of its last rows: as few as attention computes together, as it
+// does those of a whole prompt, and with the same roundings.
+inline constexpr u32 kRepeatedRows = 4;
+// The token masks of a step are computed from the tokens of the one before. On a CPU the step computes its logits
+// meanwhile, and only then waits for them. On a GPU it is launched when they are there.
 enum MasksState : i32 { kNoMasks = 0, kMasksAwaited = 1, kMasksReady = 2 };
 
 // Parameters of a sequence that is new in the step: its cache slot, flags, and the values of kSamplingOptions in their
@@ -114,7 +121,8 @@ struct DecodeLayout {
   u32 starts;                // [S + 1] run i owns rows starts[i] … starts[i + 1] - 1
   u32 made;                  // [S] earlier tokens of the run's answer
   u32 admitted;              // [S][kAdmittedWords]
-  u32 targets;               // [S][kTargetWords], if the header says so; last: a copy needs no more than there is
+  u32 targets;               // [S][kTargetWords], if the header says so; the last one that a GPU is sent
+  u32 copies;                // [S][kCopyWords]
   u32 words;
 
   u32 out_tokens, out_logprobs, out_finish;  // [S] each, in the output block
@@ -137,6 +145,7 @@ struct DecodeLayout {
     made = section(s);
     admitted = section(s * kAdmittedWords);
     targets = section(s * kTargetWords);
+    copies = section(s * kCopyWords);
     words = at;
     at = 0;
     out_tokens = section(s);

@@ -70,7 +70,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   // Scripts get half of the runs that are left: a sequence that joins needs one, too.
   const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
   const Compiled compiled = compiled_room();
-  const u32 left = limits_.tokens - runs, rows = left - std::min(left, compiled.rows);
+  const u32 left = limits_.tokens - runs - batch.more_rows(), rows = left - std::min(left, compiled.rows);
   const u32 places = step.rows.layout.max_runs - runs, most = lane < lanes_.open() ? items_now() : 0;
   BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
                                      places - std::min(places, compiled.items)),
@@ -243,7 +243,12 @@ void DecodeStepper::compiled(u64 ticket, std::string_view refusal) {
 }
 
 bool DecodeStepper::awaited(u64 ticket) const {
-  return std::any_of(waiting_.begin(), waiting_.end(), [ticket](const Waiting& each) { return each.ticket == ticket; });
+  const auto is = [ticket](const Waiting& each) { return each.ticket == ticket; };
+  if (std::any_of(waiting_.begin(), waiting_.end(), is)) return true;
+  for (u32 lane = 0; lane < batches_.size(); lane++)
+    for (const u32 kv : batches_[lane].waiting())
+      if (requests_[place(lane, kv)].ticket == ticket) return true;
+  return false;
 }
 
 std::vector<std::pair<u32, u64>> DecodeStepper::masked(u32 s) const {

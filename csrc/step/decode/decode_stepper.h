@@ -112,7 +112,7 @@ class DecodeStepper final : public Stepper {
   std::vector<Structured> take_structured();
   // The structure of a request is compiled: it joins the next step, unless there is a refusal: then it is answered.
   void compiled(u64 ticket, std::string_view refusal);
-  // Whether the request still waits for its structure, or for a step.
+  // Whether the request still waits for its structure, or for the first step with a row of it.
   bool awaited(u64 ticket) const;
   // The runs of a gathered step whose tokens a mask allows, and the tickets of their requests.
   std::vector<std::pair<u32, u64>> masked(u32 s) const;

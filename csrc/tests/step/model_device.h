@@ -38,11 +38,19 @@ class ModelDevice {
   // Computes the step in `in`, and fills `out`. found [runs, kTargetsMax]: of the targets, only with scripts.
   void run(const DecodeLayout& at, const i32* in, i32* out, float* found = nullptr) {
     const u32 n_admitted = u32(in[kHeaderAdmitted]), n_runs = u32(in[kHeaderRuns]);
+    for (i32 i = 0; i < in[kHeaderCopies]; i++) {
+      const i32* copy = in + at.copies + i * i32(kCopyWords);
+      const std::vector<u64>& from = slots_[u32(copy[0])].states;
+      CHECK(copy[0] != copy[1] && u32(copy[2]) <= from.size());
+      slots_[u32(copy[1])].states.assign(from.begin(), from.begin() + copy[2]);
+      copied += u32(copy[2]);
+    }
     for (u32 i = 0; i < n_admitted; i++) {
       const i32* param = in + at.admitted + i * kAdmittedWords;
       Slot& s = slots_[u32(param[kParamSlot])];
       std::memcpy(s.params, param, sizeof s.params);
     }
+    computed += u32(in[kHeaderTokens]);
     CHECK_EQ(u32(in[at.starts]), 0u);
     CHECK_EQ(u32(in[at.starts + n_runs]), u32(in[kHeaderTokens]));
     for (u32 run = 0; run < n_runs; run++) {
@@ -76,6 +84,8 @@ class ModelDevice {
       out[at.out_finish + run] = stop ? 1 : made >= u32(s.params[kParam<&Sampling::max_tokens>]) ? 2 : 0;
     }
   }
+
+  u64 copied = 0, computed = 0;  // rows
 
  private:
   struct Slot {

@@ -44,7 +44,8 @@ TEST(sections_lie_on_lines_and_apart) {
                               {at.starts, s + 1},
                               {at.made, s},
                               {at.admitted, s * kAdmittedWords},
-                              {at.targets, s * kTargetWords}};
+                              {at.targets, s * kTargetWords},
+                              {at.copies, s * kCopyWords}};
       u32 end = 0;
       for (auto [begin, words] : edges) {
         CHECK_EQ(begin % 16, 0u);
@@ -201,12 +202,170 @@ TEST(a_sequence_ends_at_its_length_whatever_the_device_says) {
   CHECK_EQ(batch.running(), 0u);
 }
 
-// Thousands of sequences with random arrivals, lengths and drops, up to three steps ahead of the device.
+namespace {
+
+std::vector<u32> long_prompt(u32 n = 16) {
+  std::vector<u32> ids(n);
+  for (u32 i = 0; i < n; i++) ids[i] = 20 + i;
+  return ids;
+}
+
+}  // namespace
+
+// The choices of a request: the first one computes their prompt, the others its last rows in the next step.
+TEST(a_repeated_prompt_is_copied) {
+  DecodeBatch batch(8, 3);
+  ModelDevice device(8, 3);
+  Memory a(80, 8), b(80, 8);
+  const std::vector<u32> ids = long_prompt(32);
+  const auto admit = [&](Memory& m, Sampling sampling) {
+    return batch.admit(m.step, ids.data(), 32, sampling, kIgnoreEos);
+  };
+  const auto retire = [&](Memory& m) {
+    m.run(device);
+    batch.retire(m.step, [](u32, u32, Token) {});
+  };
+  batch.begin(a.step);
+  CHECK_EQ(admit(a, greedy(1)), 0u);
+  for (u32 kv = 1; kv < 4; kv++) CHECK_EQ(admit(a, greedy(kv)), kv);
+  CHECK_EQ(batch.running(), 4u);
+  CHECK(batch.going() == 3 && batch.more_rows() == 9);
+  CHECK(batch.waiting() == (std::vector<u32>{1, 2, 3}));
+  batch.seal(a.step);
+  const DecodeLayout& at = a.step.layout;
+  CHECK(a.words(0, 3) == (List{32, 1, 1}));
+  CHECK_EQ(a.in[kHeaderCopies], 0);
+  retire(a);  // the first one has ended
+  CHECK_EQ(batch.running(), 3u);
+  batch.drop(2);
+  CHECK_EQ(batch.going(), 2u);
+
+  batch.begin(b.step);
+  CHECK(batch.waiting().empty());
+  CHECK_EQ(admit(b, greedy(2)), 2u);  // what it would be copied from is gone
+  CHECK_EQ(admit(b, greedy(2)), 0u);
+  batch.seal(b.step);
+  CHECK(b.words(0, 3) == (List{40, 3, 3}));
+  CHECK_EQ(b.in[kHeaderCopies], 2);
+  CHECK(b.words(at.copies, 6) == (List{0, 1, 28, 0, 3, 28}));
+  CHECK(b.words(at.token_ids, 9) == (List{48, 49, 50, 51, 48, 49, 50, 51, 20}));
+  CHECK(b.words(at.positions, 9) == (List{31, 32, 33, 34, 31, 32, 33, 34, 3}));
+  CHECK(b.words(at.kv_slots, 9) == (List{1, 1, 1, 1, 3, 3, 3, 3, 2}));
+  CHECK(b.words(at.starts, 4) == (List{0, 4, 8, 40}));
+  CHECK_EQ(b.in[at.admitted + kAdmittedWords + kParamSlot], 3);
+  CHECK_EQ(b.in[at.admitted + kAdmittedWords + kParam<&Sampling::max_tokens>], 3);
+  retire(b);
+  CHECK_EQ(batch.running(), 3u);
+
+  batch.begin(a.step);
+  CHECK_EQ(admit(a, greedy(1)), 1u);  // the prompt is in its place: it needs no other step
+  batch.seal(a.step);
+  CHECK_EQ(a.in[kHeaderCopies], 2);
+  CHECK(a.words(at.copies, 6) == (List{2, 0, 28, 2, 1, 28}));
+  std::vector<u32> other = ids;
+  other.back()++;
+  for (const std::vector<u32>& prompt : {other, long_prompt(17), long_prompt(7), long_prompt(7)}) {  // too short
+    batch.begin(b.step);
+    const u32 kv = batch.admit(b.step, prompt.data(), u32(prompt.size()), greedy(9), 0);
+    CHECK(kv != DecodeBatch::kNobody && batch.waiting().empty());
+    batch.drop(kv);
+  }
+}
+
+// Scripts, structures and likeliest tokens are as they would be in the step of the prompt.
+TEST(a_repeated_prompt_has_options_of_its_own) {
+  DecodeBatch batch(8, 0);
+  std::vector<i32> biases(8 * kBiasWords);
+  batch.use_biases(biases.data());
+  Memory a(80, 8), b(80, 8);
+  const std::vector<u32> ids = long_prompt(40);
+  Sampling likely = greedy(3);
+  likely.top_logprobs = 2;
+  const TokenBias bias{3, 1.5f};
+  const Script script{{{0, 0, 0, 2}, {9, 1, 1, 1}}, {7, 8}};
+  batch.begin(a.step);
+  batch.admit(a.step, ids.data(), 40, greedy(3), 0);
+  batch.admit(a.step, ids.data(), 40, likely, 0, true, {&bias, 1});
+  batch.admit(a.step, ids.data(), 40, greedy(2), 0, false, {}, script);
+  batch.seal(a.step);
+  CHECK(a.step.masked.empty() && !a.step.top && !a.step.has_targets);
+  batch.plan(8);
+  batch.begin(b.step);
+  batch.seal(b.step);
+  const DecodeLayout& at = b.step.layout;
+  CHECK(b.step.masked == std::vector<u32>{1});
+  CHECK(b.step.top && b.step.has_targets);
+  CHECK(b.words(at.starts, 4) == (List{0, 1, 5, 9}));
+  CHECK_EQ(b.in[at.targets + 1 * kTargetWords], 0);
+  CHECK(b.words(at.targets + 2 * kTargetWords, 3) == (List{2, 7, 8}));
+  CHECK_EQ(b.in[at.admitted + kParamFlags], i32(kParamLogprobs | kParamMasked | kParamBiased | kParamLogitOptions));
+  CHECK_EQ(biases[kBiasWords + 1], 3);
+  batch.begin(a.step);
+  batch.seal(a.step);
+  CHECK(a.words(at.kv_slots, 3) == (List{0, 2, 1}));
+  CHECK(a.words(at.token_ids, 3) == (List{kCarryOver, 9, kCarryOver}));
+  CHECK(a.words(at.positions, 3) == (List{41, 40, 40}));
+}
+
+// Alone in their lane, repeated prompts make a step more. Beside others it is there anyway.
+TEST(a_few_rows_are_computed_rather_than_in_a_step_more) {
+  const std::vector<u32> ids = long_prompt(), other = long_prompt(3);
+  for (const u32 repeats : {1u, 5u, 6u})
+    for (const bool beside : {false, true}) {
+      DecodeBatch batch(8, 2);
+      ModelDevice device(8, 2);
+      Memory m(200, 8);
+      const auto run = [&] {
+        batch.seal(m.step);
+        m.run(device);
+        batch.retire(m.step, [&](u32 kv, u32 made, Token token) {
+          if (kv || !beside) CHECK_EQ(token.id, expected_tokens(ids, made + 1, true).back());
+        });
+      };
+      batch.begin(m.step);
+      if (beside) batch.admit(m.step, other.data(), 3, greedy(9), kIgnoreEos);
+      run();
+      batch.begin(m.step);
+      for (u32 i = 0; i <= repeats; i++) batch.admit(m.step, ids.data(), 16, greedy(3), kIgnoreEos);
+      run();
+      const bool copied = beside || repeats == 6;  // of 12 rows each
+      CHECK_EQ(batch.waiting().size(), copied ? repeats : 0);
+      CHECK_EQ(m.step.n_tokens, beside + (copied ? 16 : 16 * (repeats + 1)));
+      for (u32 i = 0; i < 3; i++) batch.begin(m.step), run();
+      CHECK_EQ(batch.running(), u32(beside));
+    }
+}
+
+// What would have no room in the next step is computed in this one.
+TEST(repeated_prompts_have_room_in_the_next_step) {
+  for (const u32 tokens : {50u, 53u, 100u}) {
+    DecodeBatch batch(12, 0);
+    Memory a(tokens, 12), b(tokens, 12);
+    const std::vector<u32> ids = long_prompt();
+    batch.begin(a.step);
+    u32 taken = 0;
+    while (batch.admit(a.step, ids.data(), 16, greedy(3), 0) != DecodeBatch::kNobody) taken++;
+    batch.seal(a.step);
+    CHECK_EQ(taken, 12u);
+    CHECK_EQ(batch.waiting().size(), 11u);
+    batch.begin(b.step);
+    CHECK(b.step.n_tokens == 45 && b.step.n_copies == 11);
+  }
+  DecodeBatch batch(12, 0);
+  Memory a(40, 12);
+  const std::vector<u32> ids = long_prompt();
+  batch.begin(a.step);
+  while (batch.admit(a.step, ids.data(), 16, greedy(3), 0) != DecodeBatch::kNobody) {}
+  CHECK(a.step.runs.size() == 2 && batch.waiting().size() == 9);
+}
+
+// Thousands of sequences with random arrivals, lengths and drops, up to three steps ahead of the device. Some prompts
+// are those of the ones before.
 TEST(everybody_gets_the_tokens_that_are_theirs) {
   for (u32 depth = 1; depth <= 3; depth++) {
     std::mt19937 random(depth);
     auto draw = [&](u32 n) { return u32(random() % n); };
-    const u32 slots = 12, tokens = 40, prefix = depth;
+    const u32 slots = 12, tokens = 70, prefix = depth;
     DecodeBatch batch(slots, prefix);
     ModelDevice device(slots, prefix);
     std::deque<std::unique_ptr<Memory>> free, in_flight;
@@ -216,13 +375,15 @@ TEST(everybody_gets_the_tokens_that_are_theirs) {
     };
     std::map<u32, Want> running;  // by cache slot
     u32 begun = 0, done = 0, dropped = 0;
+    std::vector<u32> prompt;
     while (done + dropped < 4000) {
       if (!free.empty() && (begun < 4000 || batch.going())) {
         Memory& m = *free.front();
         batch.begin(m.step);
         for (u32 i = draw(5); i-- && begun < 4000;) {
-          std::vector<u32> prompt(1 + draw(9));
-          for (u32& id : prompt) id = draw(1000);
+          if (prompt.empty() || draw(2)) prompt.resize(1 + draw(24));
+          if (draw(2))
+            for (u32& id : prompt) id = draw(1000);
           Sampling s = greedy(1 + draw(20));
           const bool ignore = draw(4) == 0;
           const u32 kv = batch.admit(m.step, prompt.data(), u32(prompt.size()), s, ignore ? kIgnoreEos : 0);
@@ -261,6 +422,7 @@ TEST(everybody_gets_the_tokens_that_are_theirs) {
     }
     CHECK_EQ(batch.running(), 0u);
     CHECK(done > 3000 && dropped > 100);
+    CHECK(device.copied > 500);
   }
 }
 

@@ -99,6 +99,61 @@ TEST(a_cancelled_sequence_leaves_at_the_next_step) {
   CHECK_EQ(w.slab->used(), 0u);
 }
 
+// As the choices of one request: the first one computes their prompt. One leaves before it has had a row.
+TEST(equal_prompts_are_computed_once) {
+  for (const u32 max_tokens : {1u, 2u, 7u}) {
+    World w(16, 20);
+    Dispatcher d(w.segment, &w.fds, 0, 1, 1, {8, 160});
+    const List prompt(20, 7);
+    std::vector<u32> slots;
+    for (u32 i = 0; i < 6; i++) slots.push_back(w.put(prompt, max_tokens + i, kIgnoreEos));
+    CHECK(d.launch());
+    CHECK_EQ(d.stepper.step(0).runs.size(), 1u);
+    for (const u32 slot : slots) CHECK(w.state(slot) == State::kLaunched);
+    if (max_tokens < 7) d.retire();  // else the next step is prepared ahead
+    CHECK(w.slab->cancel(slots[3]) == Cancel::kWaiting);
+    for (u32 i = 0; i < 2; i++) slots.push_back(w.put(prompt, 3, kIgnoreEos));
+    CHECK(d.launch());
+    const DecodeStep& second = d.stepper.step(1);
+    const bool gone = max_tokens == 1;  // the prompt's own sequence: one of the last two computes it again
+    CHECK_EQ(second.runs.size(), 7u - gone - gone);
+    CHECK_EQ(second.n_copies, 6u - gone - gone);
+    CHECK_EQ(second.n_tokens, gone ? 4 * 4 + 20u : 1 + 6 * 4u);
+    d.finish(*w.slab);
+    for (u32 i = 0; i < slots.size(); i++)
+      if (i != 3) CHECK(w.host.tokens[slots[i]] == expected_tokens(prompt, i < 6 ? max_tokens + i : 3, true));
+    CHECK_EQ(w.slab->used(), 0u);
+    CHECK_EQ(w.segment.dispatcher(0).running.load(), 0u);
+  }
+}
+
+TEST(a_repeated_prompt_with_a_structure_is_awaited_until_it_has_a_row) {
+  World w(16, 40);
+  Dispatcher d(w.segment, &w.fds, 0, 1, 2, {4, 160});
+  w.structure_bytes = 64;
+  const List prompt(40, 7);
+  std::vector<u32> slots;
+  for (u32 i = 0; i < 3; i++) slots.push_back(w.put(prompt, 6, kIgnoreEos));
+  CHECK(!d.launch());
+  std::vector<u64> tickets;
+  for (const auto& each : d.stepper.take_structured()) tickets.push_back(each.ticket);
+  for (const u64 ticket : tickets) d.stepper.compiled(ticket, "");
+  CHECK(d.launch());
+  const u32 first = d.flying[0].empty() ? 2 : 0;
+  CHECK(d.stepper.masked(first) == (std::vector<std::pair<u32, u64>>{{0, tickets[0]}}));
+  CHECK(!d.stepper.awaited(tickets[0]) && d.stepper.awaited(tickets[1]) && d.stepper.awaited(tickets[2]));
+  CHECK(d.launch());
+  CHECK_EQ(d.stepper.masked(first + 1).size(), 3u);
+  CHECK(!d.stepper.awaited(tickets[1]) && !d.stepper.awaited(tickets[2]));
+  for (u32 turn = 0; w.slab->used(); turn++) {
+    CHECK(turn < 20);
+    d.retire(0, first / 2);
+    d.launch();
+    w.slab->drain();
+  }
+  for (const u32 slot : slots) CHECK(w.host.tokens[slot] == expected_tokens(prompt, 6, true));
+}
+
 TEST(an_old_cancel_hits_nobody) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);

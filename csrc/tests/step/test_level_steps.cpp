@@ -125,6 +125,7 @@ Loop unbounded(const Workload& load) {
 struct Taught {
   World world;
   Dispatcher dispatcher;
+  u32 requests = 0;
 
   explicit Taught(u32 max_input = 50, u32 lanes = 1)
       : world(1024, max_input, 50), dispatcher(world.segment, &world.fds, 0, 1, lanes, {kMaxRunning, kMaxRows}) {
@@ -133,7 +134,9 @@ struct Taught {
     dispatcher.finish(*world.slab);
     CHECK_EQ(world.slab->used(), 0u);
   }
-  u32 put(u32 prompt = 50, u32 kind = kNormal) { return world.put(List(prompt, 7), 50, kIgnoreEos, 0, kind); }
+  u32 put(u32 prompt = 50, u32 kind = kNormal) {
+    return world.put(List(prompt, requests++ % 40), 50, kIgnoreEos, 0, kind);
+  }
   // Sequences in the step that is launched now.
   size_t launch() {
     CHECK(dispatcher.launch());
@@ -173,7 +176,7 @@ TEST(a_lane_that_fills_a_step_leaves_room_for_prompts) {
   constexpr u32 kRunning = 12'288;
   World w(16'384, 50, 200);
   Dispatcher d(w.segment, &w.fds, 0, 1, 1, {kRunning, kMaxRows});
-  for (u32 i = 0; i < 16'384; i++) w.put(List(50, 7), 200, kIgnoreEos);
+  for (u32 i = 0; i < 16'384; i++) w.put(List(50, i % 40), 200, kIgnoreEos);
   u32 most_runs = 0, most_rows = 0;
   for (bool more = true; more;) {
     const bool launched = d.flying[0].size() < 2 && d.launch();
@@ -293,14 +296,14 @@ TEST(what_is_cut_short_teaches_too) {
   World w(128, 50, 50);
   Dispatcher d(w.segment, &w.fds, 0, 1, 1, {kMaxRunning, kMaxRows});
   std::vector<u32> slots;
-  for (u32 i = 0; i < 64; i++) slots.push_back(w.put(List(50, 7), 50, kIgnoreEos));
+  for (u32 i = 0; i < 64; i++) slots.push_back(w.put(List(50, i % 40), 50, kIgnoreEos));
   for (u32 step = 0; step < 5; step++) {
     CHECK(d.launch());
     d.retire();
   }
   for (const u32 slot : slots) CHECK(w.slab->cancel(slot) == Cancel::kWaiting);
   while (d.turn()) w.slab->drain();
-  for (u32 i = 0; i < 64; i++) w.put(List(50, 7), 50, kIgnoreEos);
+  for (u32 i = 0; i < 64; i++) w.put(List(50, i % 40), 50, kIgnoreEos);
   CHECK(d.launch());
   CHECK_EQ(d.stepper.step(d.flying[0].back()).runs.size(), size_t(64 * 50 / 5 * 3 / 2 / 50));
 }
@@ -311,7 +314,7 @@ TEST(canaries_teach_nothing) {
   Dispatcher d(w.segment, &w.fds, 0, 1, 1, {kMaxRunning, kMaxRows});
   CHECK(w.slab->put_canary(0, now_ns()));
   while (d.turn()) w.slab->drain();
-  for (u32 i = 0; i < 64; i++) w.put(List(50, 7), 50);
+  for (u32 i = 0; i < 64; i++) w.put(List(50, i % 40), 50);
   CHECK(d.launch());
   CHECK_EQ(d.stepper.step(d.flying[0].back()).runs.size(), size_t(64));
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -43,8 +44,8 @@ class GraphLane(ABC):
         self._block = torch.zeros(STAMP_WORDS + output_words, dtype=torch.int32, device=backend.device)
         self.output = self._block[STAMP_WORDS:]
         self.stamps = self._block[:4].view(torch.int64)
-        self._pool = backend.make_pool()
-        self._graphs: dict[Shape, Graph] = {}
+        self.pool = backend.make_pool()
+        self.graphs: dict[Shape, Graph] = {}
         self._steps: list[CudaStep] = []
         self.settled, self._refined = False, 0
         self._demand: Demand | None = None  # None: no graph is captured any more
@@ -84,26 +85,34 @@ class GraphLane(ABC):
 
         Its kernels have then run once: compiled, with the libraries' workspaces made, for a step of no rows.
         """
-        if shape in self._graphs:
+        if shape in self.graphs:
             return
-        for step in self._steps:
-            step.wait()
+        self.wait()
         body = self.body(shape)
 
         def empty() -> None:
-            self.staging[:HEADER_WORDS].zero_()
+            self.empty_staging()
             body()
 
         self.backend.run(empty, self.stream)
-        if not any(larger.tokens >= shape.tokens and larger.items >= shape.items for larger in self._graphs):
+        if not any(larger.tokens >= shape.tokens and larger.items >= shape.items for larger in self.graphs):
             self.backend.trim()  # the pool of the graphs grows by as much as that run has taken
-        graph = self.backend.capture(body, self.stream, self._pool, self._block.data_ptr())
+        graph = self.backend.capture(body, self.stream, self.pool, self._block.data_ptr())
         self.native.add_graph(graph.handle, max_tokens=shape.tokens, max_items=shape.items)
-        self._graphs[shape] = graph  # and with it the memory that the graph reads and writes
+        self.graphs[shape] = graph  # and with it the memory that the graph reads and writes
+
+    def wait(self) -> None:
+        """Returns when the steps in flight have ended."""
+        for step in self._steps:
+            step.wait()
+
+    def empty_staging(self) -> None:
+        """Leaves a step of no rows, for graphs that run as they are captured."""
+        self.staging[:HEADER_WORDS].zero_()
 
     def capture_first(self) -> None:
         """Makes the graphs without which a step could find none, and finer ones for ``FINER_S_MAX``; once."""
-        if self._graphs.keys() >= set(self.covering):
+        if self.graphs.keys() >= set(self.covering):
             return
         start = time.monotonic()
         for shape in self.covering:
@@ -115,13 +124,13 @@ class GraphLane(ABC):
             self.capture(shape)
         self.backend.trim()
         took_s = time.monotonic() - start
-        captured = f"{len(self._graphs)} graphs of {self._card.name} captured in {took_s:.1f} s"
+        captured = f"{len(self.graphs)} graphs of {self._card.name} captured in {took_s:.1f} s"
         say(f"{self.backend.where}: {captured}")
 
     def capture_for(self, n_tokens: int, n_items: int) -> None:
         """Makes the graph for a step that is about to run, before ``settle``."""
         shape = self.closest(n_tokens, n_items)
-        if len(self._graphs) >= GRAPHS_MAX:
+        if len(self.graphs) >= GRAPHS_MAX:
             shape = smallest(self.covering, shape)
         self.capture(shape)
 
@@ -131,13 +140,13 @@ class GraphLane(ABC):
         The debug mode, in which nothing but steps may happen, captures nothing more.
         """
         self.settled = True
-        complete = bool(self.finer) and set(self.finer) <= self._graphs.keys()
+        complete = bool(self.finer) and set(self.finer) <= self.graphs.keys()
         self._demand = None if DEBUG or complete else Demand()
         return self._demand is not None
 
     def note(self, n_tokens: int, n_items: int, step: CudaStep) -> None:
         """A step of this size was launched."""
-        if self._demand is not None and (shape := self.closest(n_tokens, n_items)) not in self._graphs:
+        if self._demand is not None and (shape := self.closest(n_tokens, n_items)) not in self.graphs:
             self._demand.note(shape, Shape(*step.graph))
 
     def can_refine(self) -> bool:
@@ -149,23 +158,29 @@ class GraphLane(ABC):
         if (shape := self._wanted()) is None:
             return
         start = time.monotonic()
-        try:
-            with report_device_faults(self.backend):
-                self.capture(shape)
-        except torch.OutOfMemoryError as error:  # steps go on in the graphs that there are
-            say(f"{self.backend.where}: no memory for finer graphs: {error}")
+        if not self.try_capture(partial(self.capture, shape)):
             self._demand = None
-            self.backend.trim()
             return
-        self.backend.trim()  # other processes may need what the run before the capture took
         self._refined += 1
         if self._refined.bit_count() == 1:  # the first ones, then ever fewer
             took_ms = 1000 * (time.monotonic() - start)
             captured = f"graphs of {self._card.name} captured while serving: {self._refined}"
             say(f"{self.backend.where}: {captured}, the last in {took_ms:.0f} ms")
-        if len(self._graphs) >= GRAPHS_MAX:
+        if len(self.graphs) >= GRAPHS_MAX:
             say(f"{self.backend.where}: {GRAPHS_MAX} graphs of {self._card.name}, the most of a lane")
             self._demand = None
 
+    def try_capture(self, capture: Callable[[], None]) -> bool:
+        """Whether there was memory for a ``capture`` while serving. Without it, steps go on in the graphs there are."""
+        try:
+            with report_device_faults(self.backend):
+                capture()
+        except torch.OutOfMemoryError as error:
+            say(f"{self.backend.where}: no memory for finer graphs: {error}")
+            self.backend.trim()
+            return False
+        self.backend.trim()  # other processes may need what the run before the capture took
+        return True
+
     def _wanted(self) -> Shape | None:
-        return self._demand.best_shape(self._graphs) if self._demand else None
+        return self._demand.best_shape(self.graphs) if self._demand else None

@@ -137,6 +137,8 @@ class GraphSteps(ABC, Generic[M, L, B]):
         packed = torch.from_numpy(step.pack(n_items, n_tokens, n_new, **size))
 
         def copy_and_run() -> None:
+            step.copy_slots()
+            self._loaded.backend.api.synchronize(lane.stream.cuda_stream)
             lane.staging[: len(packed)].copy_(packed)
             body()
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from fastqps._core import CudaApi
 
 DEBUG = os.environ.get("FASTQPS_DEBUG_DEVICE") == "1"
-STEP_CALLS = {"cudaMemcpyAsync", "cudaGraphLaunch", "cudaEventRecord", "cudaEventQuery"}
+STEP_CALLS = {"cudaMemcpyAsync", "cudaMemcpy3DAsync", "cudaGraphLaunch", "cudaEventRecord", "cudaEventQuery"}
 # cudaGetLastError does not call the device. It clears the error that a query leaves which returns "not ready".
 STEP_CALLS |= {"cudaGetLastError"}
 

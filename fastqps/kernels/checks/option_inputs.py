@@ -24,6 +24,7 @@ class Run(NamedTuple):
 
     options: dict[str, Any]
     biased: bool = False
+    masked: bool = False
     made: int = _MADE
     max_tokens: int = 100
 
@@ -39,6 +40,10 @@ def runs(ids: list[int]) -> list[Run]:
         Run({}, biased=True),
         Run(first, max_tokens=_FULL),
         Run(first, made=0),
+        Run({}, masked=True),
+        Run({}, masked=True, made=1),
+        Run(first, masked=True, max_tokens=_FULL),
+        Run(second, masked=True),
         Run(second, biased=True, made=1),
     ]
 
@@ -54,7 +59,8 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
     history = some[random.below(len(some), (n + 1) * width).long()].int().view(n + 1, width)
     records = [[0] * _core.ADMITTED_WORDS for _ in range(n + 1)]
     for slot, run in zip(slot_of, chosen, strict=True):
-        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, biased=run.biased, **run.options)
+        flags = {"biased": run.biased, "masked": run.masked}
+        records[slot] = _core.sequence_params(slot, max_tokens=run.max_tokens, **flags, **run.options)
     int32: dict[str, Any] = {"dtype": torch.int32, "device": random.device}
     first, *others = some.tolist()
     word = [first, *others[:1]]
@@ -88,6 +94,15 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
         n_forced=2,
         longest=len(word),
         targets=random.targets(changes.targets, counts, size),
+        masks=None if changes.masks is None else _masks(random, chosen, changes.masks.shape[1]),
     )
     logits = (4 * random.normal(size, vocab, like=torch.empty(0), live=n)).to(a["logits"].dtype)
     return Case({"logits": logits, "changes": new}, ["logits"], {"logits": n})
+
+
+def _masks(random: Random, chosen: list[Run], words: int) -> torch.Tensor:
+    """int32 [runs, words]: random bits; the first masked run has none."""
+    low, high = (random.below(1 << 16, len(chosen) * words).view(-1, words) for _ in range(2))
+    masks = high << 16 | low
+    masks[next(i for i, run in enumerate(chosen) if run.masked)] = 0
+    return masks

@@ -17,6 +17,7 @@ from fastqps.kernels.sampling.params import FLAGS, IDS_MAX, MAX_TOKENS, RECORD, 
 
 _LOGIT_OPTIONS = tl.constexpr(_core.PARAM_LOGIT_OPTIONS)  # of the flags: without it the words below mean nothing
 _BIASED = tl.constexpr(_core.PARAM_BIASED)
+_MASKED = tl.constexpr(_core.PARAM_MASKED)
 _BIAS_WORDS = tl.constexpr(_core.BIAS_WORDS)
 _REPETITION_PENALTY = tl.constexpr(_core.PARAM_WORDS["repetition_penalty"])
 _NO_REPEAT_NGRAM_SIZE = tl.constexpr(_core.PARAM_WORDS["no_repeat_ngram_size"])
@@ -28,6 +29,7 @@ _RULE_FORBIDDEN = tl.constexpr(_core.RULE_FORBIDDEN)
 _RULE_NOT_FIRST = tl.constexpr(_core.RULE_NOT_FIRST)
 _RULE_WORDS = tl.constexpr(_core.RULE_WORDS)
 _BLOCK, _WARPS = 512, 4  # tokens, rules or logits that are read at once
+_MASK_BLOCK = tl.constexpr(1024)  # the same of a mask's words, and of the logits under it
 _BIASES_MAX = tl.constexpr(_core.LOGIT_BIAS_MAX)
 
 
@@ -162,6 +164,29 @@ def _allow_one(logits, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
         tl.store(logits, 0.0)
 
 
+@triton.jit
+def _keep_allowed(logits, mask, words, end, VOCAB: tl.constexpr, WORDS: tl.constexpr):
+    """Forbids what the ``mask`` [WORDS] does not allow. Where no token is left, ``end`` alone is possible.
+
+    The mask lies in the host's memory, which is far: many of its words are under way at once, to ``words`` [WORDS].
+    """
+    block = tl.arange(0, _MASK_BLOCK)
+    for first in range(0, WORDS, _MASK_BLOCK):
+        inside = first + block < WORDS
+        tl.store(words + first + block, tl.load(mask + first + block, mask=inside), mask=inside)
+    tl.debug_barrier()
+    left = tl.zeros([_MASK_BLOCK], tl.int32)
+    for first in range(0, VOCAB, _MASK_BLOCK):
+        at = first + block
+        allowed = (tl.load(words + at // 32, mask=at < VOCAB, other=0) >> (at % 32)) & 1
+        x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+        left |= allowed & (x != float("-inf")).to(tl.int32)
+        _forbid(logits, at, allowed == 0, VOCAB)
+    tl.debug_barrier()
+    if tl.max(left, axis=0) == 0:
+        tl.store(logits + end, 0.0)
+
+
 @triton.jit(do_not_specialize=["n_rules", "n_forced", "longest"])
 def _logit_options(
     logits,
@@ -179,12 +204,15 @@ def _logit_options(
     rule_ids,
     counts,
     targets,
+    masks,
     n_rules,
     n_forced,
     longest,
     VOCAB: tl.constexpr,
     POSITIONS: tl.constexpr,
     WIDTH: tl.constexpr,
+    SCRATCH: tl.constexpr,
+    WORDS: tl.constexpr,
     EOS_IDS: tl.constexpr,
     EOS_COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -196,10 +224,11 @@ def _logit_options(
     slot = tl.load(kv_slots + row).to(tl.int64)
     record = records + slot * RECORD
     own = (tl.load(record + FLAGS) & _LOGIT_OPTIONS) != 0
-    if (own | (n_rules > 0)) & (targets_of(targets, counts, run) == 0):
+    masked = ((tl.load(record + FLAGS) & _MASKED) != 0) & (masks is not None)
+    if (own | masked | (n_rules > 0)) & (targets_of(targets, counts, run) == 0):
         logits += run.to(tl.int64) * VOCAB
         places += run.to(tl.int64) * VOCAB
-        scratch += run.to(tl.int64) * 4 * WIDTH
+        scratch += run.to(tl.int64) * SCRATCH
         tokens = history + slot * POSITIONS
         length, n_made = tl.load(positions + row) + 1, tl.load(made + run)
         forced = (n_forced > 0) & (n_made.to(tl.int64) + 1 == tl.load(record + MAX_TOKENS).to(tl.int64))
@@ -243,23 +272,32 @@ def _logit_options(
         _apply_rules(
             logits, tokens, length, rules, rule_ids, n_forced, n_rules, longest, n_made == 0, forced, VOCAB, BLOCK
         )
-        if forbidden_max >= VOCAB:  # else some token is left, and no look at all of them is needed
+        if masked:
+            if masks is not None:
+                end = 0
+                if EOS_IDS > 0:
+                    end = tl.load(eos_ids)
+                tl.debug_barrier()
+                _keep_allowed(logits, masks + run.to(tl.int64) * WORDS, scratch, end, VOCAB, WORDS)
+        elif forbidden_max >= VOCAB:  # else some token is left, and no look at all of them is needed
             tl.debug_barrier()
             _allow_one(logits, VOCAB, BLOCK)
 
 
 def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
-    """Changes the logits of ``counts[1]`` runs as their sequences' options and the checkpoint's rules say.
+    """Changes the logits of ``counts[1]`` runs as their sequences' options and masks and the checkpoint's rules say.
 
     logits [S, vocabulary], changed in place: computed in float32, stored in their own type.
     """
     runs, vocab = logits.shape
     c, positions, n_eos = changes, changes.history.shape[1], len(changes.eos_ids)
     width = positions + _BIASES_MAX.value
+    words = 0 if c.masks is None else c.masks.shape[1]
+    scratch = torch.empty(runs, max(4 * width, words), dtype=torch.int32, device=logits.device)
     _logit_options[(runs,)](
         logits,
         _places(logits, width),
-        torch.empty(runs, 4, width, dtype=torch.int32, device=logits.device),
+        scratch,
         c.starts,
         c.kv_slots,
         c.positions,
@@ -272,12 +310,15 @@ def logit_options(logits: torch.Tensor, changes: LogitChanges) -> None:
         c.rule_ids,
         c.counts,
         c.targets,
+        c.masks,
         len(c.rules),
         c.n_forced,
         c.longest,
         VOCAB=vocab,
         POSITIONS=positions,
         WIDTH=width,
+        SCRATCH=scratch.shape[1],
+        WORDS=words,
         EOS_IDS=n_eos,
         EOS_COLUMNS=triton.next_power_of_2(max(1, n_eos)),
         BLOCK=_BLOCK,

@@ -60,9 +60,25 @@ def _changed(
         forced = torch.where(possible[:vocab], 0.0, _NEVER)
         x = torch.where(free[:, None], x, forced)
     x = torch.where(forbidden[:, :vocab], _NEVER, x)
-    none_left = (x == _NEVER).all(1) & (own | bool(len(rules)))
-    x[:, 0] = torch.where(none_left, 0.0, x[:, 0])
-    return x
+    masked = _masked(params, c)
+    x = torch.where(masked[:, None] & ~_allowed(run, masked, vocab, c), _NEVER, x)
+    none_left = (x == _NEVER).all(1) & (own | masked | bool(len(rules)))
+    first = torch.where(masked, c.eos_ids[0], 0) if len(c.eos_ids) else torch.zeros_like(run)
+    return torch.where(none_left[:, None] & (torch.arange(vocab, device=x.device) == first[:, None]), 0.0, x)
+
+
+def _masked(params: torch.Tensor, c: LogitChanges) -> torch.Tensor:
+    """bool [S]: whether a mask says which tokens a run may choose from."""
+    return ((params[:, _core.PARAM_FLAGS] & _core.PARAM_MASKED) != 0) & (c.masks is not None)
+
+
+def _allowed(run: torch.Tensor, masked: torch.Tensor, vocab: int, c: LogitChanges) -> torch.Tensor:
+    """bool [S, vocabulary] of runs that are ``masked``; of the others the first one's mask is read."""
+    if c.masks is None:
+        return masked[:, None]
+    words = c.masks[torch.where(masked, run, 0)]
+    bits = words[:, :, None] >> torch.arange(32, device=words.device) & 1
+    return bits.flatten(1)[:, :vocab] != 0
 
 
 def _biased(x: torch.Tensor, params: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:

@@ -23,6 +23,22 @@ class CpuDecodeOps(CpuOps):
         scale: float = 1.0,
     ) -> torch.Tensor:
         tape, n_tokens = self.tape, self.tape.tokens(step.token_ids)
+        if step.copies:
+            layers, parts, n_slots, kv_heads, max_len, head_dim = state.cache.shape
+            tape.program.copy_slots(
+                address(state.cache),
+                is_bf16(state.cache),
+                copies=address(step.copies.rows),
+                n_copies=address(step.copies.n),
+                planes=layers * parts,
+                n_slots=n_slots,
+                kv_heads=kv_heads,
+                max_len=max_len,
+                head_dim=head_dim,
+                history=address(state.history),
+                history_len=state.history.shape[1],
+                prefix_len=state.prefix_len,
+            )
         tape.program.admit(address(state.params), address(step.admitted), tape.admitted(step.admitted))
         out = tape.empty(n_tokens, step.n_tokens, table.shape[1], table.dtype)
         tape.program.embed_tokens(

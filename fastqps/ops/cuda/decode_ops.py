@@ -81,6 +81,7 @@ class CudaDecodeOps(CudaOps):
             rules.n_forced,
             rules.longest,
             targets_of(step),
+            step.masks.rows if step.masks else None,
         )
         self._kernels.logit_options(logits, changes)
         return logits

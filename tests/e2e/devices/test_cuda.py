@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,6 +114,38 @@ def test_the_grammar_model(serve: Callable[..., Server]) -> None:
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
         assert [client.generate(sentence).token_ids for sentence in sentences] == expected
     assert _restarts(server) == 0, server.log()
+
+
+@pytest.mark.parametrize("mode", [pytest.param(DEBUG, marks=pytest.mark.nightly), {}])
+def test_texts_with_a_structure(serve: Callable[..., Server], tmp_path: Path, mode: dict[str, str]) -> None:
+    """Beside texts without one, and through a dispatcher's death: the tokens of the CPU.
+
+    In the debug mode no graph is captured in parts.
+    """
+    checkpoint = write_generator(tmp_path / "tiny", num_hidden_layers=2)
+    asked: list[dict[str, Any]] = [{"regex": f"{i}(a|b){{2,20}}"} for i in range(12)]
+    asked += [{} for _ in range(12)] + [{"json_object": True}, {"grammar": 'start: "x" /[0-9]+/'}]
+    asked = [{"max_tokens": 32, **each} for each in asked]
+    asked.append({"regex": "[ab]{390}", "temperature": 1.0, "seed": 5})
+    prompts = [f"The cat {i % 7}" for i in range(len(asked))]
+    engine = fastqps.Engine(str(checkpoint), device="cpu", dtype="float32", max_output_tokens=400)
+    want = [engine.generate([p], **options)[0].token_ids for p, options in zip(prompts, asked, strict=True)]
+    flags = ("--device=cuda:0", "--dtype=float32", "--max-running=8", "--max-output-tokens=400", "--lanes=2")
+    limits = ("--max-input-tokens=48", "--max-batch-tokens=128", "--dispatchers=1", "--canary-interval=0")
+    server = serve(f"--model={checkpoint}", *flags, *limits, env={**environment(copy_delay_ns=50_000), **mode})
+
+    def generate(prompt: str, options: dict[str, Any]) -> list[int]:
+        with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+            return client.generate(prompt, **options).token_ids
+
+    with ThreadPoolExecutor(len(asked)) as pool:
+        assert list(pool.map(generate, prompts, asked)) == want
+        assert _restarts(server) == 0, server.log()
+        again = pool.map(generate, prompts, asked)  # the last one takes seconds
+        until(lambda: server.claimed(1), "the dispatcher has work")
+        server.child("dispatcher 0").kill()
+        assert list(again) == want
+    until(lambda: _restarts(server) == 1, "another one runs")
 
 
 def test_what_cannot_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

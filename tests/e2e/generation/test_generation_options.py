@@ -16,6 +16,7 @@ from generators import EOS, VOCAB, write_generator
 from serving import Server
 
 import fastqps
+from fastqps.api.prediction import Usage
 
 OPTIONS = {
     "repetition_penalty": 1.2,
@@ -72,3 +73,26 @@ def test_a_server_gives_the_tokens_of_transformers(
             return client.generate(ids, max_tokens=24, **options).token_ids
 
         assert list(pool.map(generate, prompts, asked)) == want
+
+
+def test_choices_are_those_of_requests_by_themselves(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Bit for bit, alone and side by side: their prompt is computed once."""
+    rng = random.Random(1)
+    prompts = [[rng.randrange(2, VOCAB) for _ in range(n)] for n in (50, 3, 8, 20, 50, 64)]
+    flags = ("--device=cpu", "--dtype=float32", "--max-input-tokens=64", "--max-output-tokens=16", "--max-running=16")
+    server = serve(*flags, f"--model={write_generator(tmp_path / 'tiny')}", "--lanes=2")
+    drawn: dict[str, Any] = {"temperature": 1.5, "max_tokens": 12, "repetition_penalty": 1.2, "logprobs": True}
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(12) as pool:
+
+        def generate(ids: list[int], seed: int, n: int = 1) -> list[tuple[list[int], list[float] | None]]:
+            first = client.generate(ids, seed=seed, n=n, **drawn)
+            return [(each.token_ids, each.logprobs) for each in (first, *first.other_choices)]
+
+        alone = [[generate(ids, seed)[0] for seed in range(5, 13)] for ids in prompts]
+        assert [generate(ids, 5, n=8) for ids in prompts] == alone
+        choices = [pool.submit(generate, ids, 5, 8) for ids in prompts * 3]
+        single = [pool.submit(generate, ids, 6) for ids in prompts * 3]
+        assert [each.result() for each in choices] == alone * 3
+        assert [each.result() for each in single] == [[choices[1]] for choices in alone] * 3
+        usage = client.generate(prompts[0], seed=5, n=8, **drawn).usage
+        assert usage == Usage(50, sum(len(ids) for ids, _ in alone[0]), False)

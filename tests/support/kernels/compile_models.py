@@ -22,10 +22,11 @@ from fastqps.architectures.packed import PackedModel
 from fastqps.models import load_card
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
-from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.decode_step import DecodeState, DecodeStep, TokenMasks
 from fastqps.ops.parameters import SharedParameters
 from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
+from fastqps.runners.decode_buffers import mask_words
 from fastqps.runners.decoder import load_llama
 
 BF16, META = torch.bfloat16, torch.device("meta")
@@ -64,7 +65,8 @@ def decoder(path: Path) -> Case:
     sizes = model.config.layers, model.config.kv_heads, model.config.head_dim
     state = DecodeState.allocate(card, 8, *sizes, BF16, META)
     rows, runs = [ints(64) for _ in range(3)], [ints(8), ints(8), floats(8), ints(8)]
-    step = DecodeStep(*rows, ints(9), *runs, ints(8, ADMITTED_WORDS), ints(16), stamps(), top=ints(8, 40))
+    beside = {"masks": TokenMasks(ints(8, mask_words(4096)), ints(1)), "stamps": stamps(), "top": ints(8, 40)}
+    step = DecodeStep(*rows, ints(9), *runs, ints(8, ADMITTED_WORDS), ints(16), **beside)
 
     def launch() -> None:
         with torch.inference_mode():

@@ -108,11 +108,10 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     draw |= {"tokens": _ints(runs), "logprobs": torch.zeros(runs), "finish": _ints(runs), "last_token": last_token}
     history = _ints(slots, length + 5)
     placed = (starts, ids, ids, _ints(runs), params, _ints(slots, BIAS_WORDS), history, draw["eos_ids"])
-    change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0)
+    change = LogitChanges(*placed, _ints(0, 4), _ints(0), counts, n_forced=0, longest=0, masks=_ints(runs, 3))
     targets = _ints(runs, TARGET_WORDS)
-    more = replace(
-        change, targets=targets, eos_ids=_ints(0), rules=_ints(3, 4), rule_ids=_ints(4), n_forced=1, longest=2
-    )
+    rules = {"rules": _ints(3, 4), "rule_ids": _ints(4), "n_forced": 1, "longest": 2}
+    more = replace(change, targets=targets, masks=_ints(runs, 1), eos_ids=_ints(0), **rules)
     return {
         "embed_tokens": [
             embed | {"positions": ids, "history": history},

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastqps._core import HEADER_TARGETS, Program
+from fastqps._core import HEADER_COPIES, HEADER_TARGETS, Program
 from fastqps.architectures.packed import PackedModel
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
@@ -88,12 +88,22 @@ class PaddedDecoder(DecoderRunner):
             *runs,
             self._admitted,
             counts,
-            torch.zeros(2, dtype=torch.int64),
+            masks=self._masks,
             targets=self._targets,
             top=top,
+            stamps=torch.zeros(2, dtype=torch.int64),
         )
         with torch.inference_mode():
+            self._copy_slots()
             self._model(step, self._state)
+
+    def _copy_slots(self) -> None:
+        """As a GPU's launch, in front of the model."""
+        state, b = self._state, self._buffers
+        for begin, to, n in b.copies[: b.header[HEADER_COPIES]].tolist():
+            state.cache[:, :, to, :, :n] = state.cache[:, :, begin, :, :n]
+            history = state.history[:, state.prefix_len :]
+            history[to, :n] = history[begin, :n]
 
     def for_another_step(self) -> PaddedDecoder:
         return PaddedDecoder(self.card, self._model, self._state, self._buffers.max_tokens)

@@ -12,11 +12,12 @@ import numpy as np
 import static_models
 from checkpoints import FEW_TASKS, TASKS, write_checkpoint, write_sentence_modules
 from decoders import VOCAB, write_decoder
+from schemas import SAMPLED, STRUCTURES
 from sparse_encoders import dense_rows, write_splade
 
 from fastqps.api.request import GenerateOptions
 from fastqps.devices import make_runner
-from fastqps.engine.generator import Generator
+from fastqps.engine.generator import Generator, Token
 from fastqps.models import load_card
 from fastqps.runners.pack_items import pack_items
 
@@ -104,3 +105,45 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
         assert generator.generate(prompts[3:4], **drawn)[0].token_ids == found[1][3].token_ids
         generator.close()
     assert answers[0] == answers[1] == answers[2]
+
+
+STRUCTURED: list[dict[str, Any]] = [
+    *STRUCTURES.values(),
+    *({**each, **SAMPLED} for each in STRUCTURES.values()),
+    {"regex": "ab", "min_tokens": 9},
+    {"regex": "ab", "ignore_eos": True},
+    {"regex": "a{2,30}", "repetition_penalty": 1.4, "logit_bias": {80: 3.0}, "logprobs": True},
+    {"json_object": True, "max_tokens": 5, "stop_token_ids": [7]},
+]
+"""Options of requests, most with a structure."""
+
+
+def check_structures(path: Path, asked: list[dict[str, Any]], close: float, **how: int) -> list[list[Token]]:
+    """The tokens of requests with these options, which run in company, equal the CPU's in fp32. Returns them.
+
+    In the company is one that chooses among texts.
+
+    ``how``: arguments of ``Generator``. ``close``: how much a log-probability may differ.
+    """
+    card, answers, scores = load_card(str(path), 32, max_output_tokens=48), [], []
+    prompts = [[5, 17, 200, 31], [9], [40, 41, 42]]
+    for device in ("cpu", "cuda"):
+        generator = Generator(card, device=device, dtype="float32", **{"max_running": 6, **how})
+        made: dict[int, list[Token]] = {
+            generator.add(prompts[i % len(prompts)], **options): [] for i, options in enumerate(asked)
+        }
+        (chosen,) = generator.generate(prompts[:1], choices=["a cat", "a cats", "no"])
+        while generator.busy:
+            for token in generator.step():
+                made[token.request].append(token)
+        generator.close()
+        answers.append(list(made.values()))
+        scores.append([each.logprob for each in chosen.choice_scores or ()])
+    np.testing.assert_allclose(*scores, rtol=0, atol=close)
+    for found, expected in zip(*answers, strict=True):
+        assert [(token.id, token.finish) for token in found] == [(token.id, token.finish) for token in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert [id for id, _ in one.likeliest] == [id for id, _ in other.likeliest]
+            logprobs = ([each.logprob, *(p for _, p in each.likeliest)] for each in (one, other))
+            np.testing.assert_allclose(*logprobs, rtol=0, atol=close)
+    return answers[1]

@@ -53,8 +53,10 @@ int break_down(int code) {
 
 int copy_later(void* to, const void* from, size_t bytes, int kind, void* stream) {
   if (knobs.hits("fail_copy")) return break_down(kLaunchFailure);
-  if (!is_pinned(kind == 1 ? from : to, bytes)) count("pageable copies");
-  count(kind == 1 ? "bytes to the device" : "bytes to the host", int64_t(bytes));
+  if (kind != 3) {
+    if (!is_pinned(kind == 1 ? from : to, bytes)) count("pageable copies");
+    count(kind == 1 ? "bytes to the device" : "bytes to the host", int64_t(bytes));
+  }
   stream_of(stream).push([=] {
     sleep_ns(random_below(knobs["copy_delay_ns"]));
     std::memcpy(to, from, bytes);
@@ -120,6 +122,44 @@ EXPORT int cudaMemcpy(void* to, const void* from, size_t bytes, int) {
 }
 EXPORT int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   return call(__func__, [=] { return copy_later(to, from, bytes, kind, stream); });
+}
+// As cudaMemcpy3DParms without arrays.
+struct Copy3D {
+  struct Position {
+    size_t x, y, z;
+  };
+  struct Pitched {
+    char* at;
+    size_t pitch, width, rows;
+    char* row(const Position& first, size_t y, size_t z) const {
+      return at + ((first.z + z) * rows + first.y + y) * pitch + first.x;
+    }
+  };
+  void* from_array;
+  Position from_first;
+  Pitched from;
+  void* to_array;
+  Position to_first;
+  Pitched to;
+  size_t width, height, depth;
+  int kind;
+};
+EXPORT int cudaMemcpy3DAsync(const Copy3D* given, void* stream) {
+  return call(__func__, [=] {
+    const Copy3D copy = *given;
+    const bool fits = copy.from_first.y + copy.height <= copy.from.rows &&
+                      copy.to_first.y + copy.height <= copy.to.rows && copy.width <= copy.from.pitch &&
+                      copy.width <= copy.to.pitch;
+    if (copy.from_array || copy.to_array || !fits || copy.kind != 3) return kInvalidValue;
+    if (knobs.hits("fail_copy")) return break_down(kLaunchFailure);
+    stream_of(stream).push([copy] {
+      sleep_ns(random_below(knobs["copy_delay_ns"]));
+      for (size_t z = 0; z < copy.depth; z++)
+        for (size_t y = 0; y < copy.height; y++)
+          std::memcpy(copy.to.row(copy.to_first, y, z), copy.from.row(copy.from_first, y, z), copy.width);
+    });
+    return 0;
+  });
 }
 EXPORT int cudaStreamCreateWithFlags(void** stream, unsigned) {
   return call(__func__, [=] { return *stream = new Stream(current()), 0; });
