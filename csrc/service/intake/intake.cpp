@@ -87,9 +87,16 @@ Refusal RequestQueue::hold_answer(u32 slot) {
   const u32 r = tables_.items[slot].route;
   const Route& route = tables_.memory.route(r);
   const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
-  const u64 bytes = generates(route.task)         ? TokenAnswer::bytes(s.sampling)
+  const bool generated = generates(route.task);
+  const u32 scored = generated ? scored_tokens(s, n_tokens) : 0;
+  const u64 bytes = generated ? TokenAnswer::bytes(scored + s.sampling.max_tokens, s.sampling.top_logprobs)
                     : traits(route.task).by_token ? answer_bytes(route, s, n_tokens)
                                                   : 0;
+  if (const u64 most = tables_.memory.segment.sizes().longest_answer(); scored && bytes > most)
+    return tables_.refusals.refuse_field(
+        "generate.prompt_logprobs", "%u of the prompt's and %u more tokens with %u likeliest ones each, at most %llu",
+        scored, s.sampling.max_tokens, s.sampling.top_logprobs,
+        (unsigned long long)(most / TokenAnswer::token_bytes(s.sampling.top_logprobs)));
   if (tables_.items.large_answers.hold(slot, bytes)) return {};
   Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
                                             "all %llu places of this front door for large answers are in use",

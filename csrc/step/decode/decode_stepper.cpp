@@ -187,7 +187,8 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
-  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, sampling.max_tokens, sampling.top_logprobs};
+  const u32 scored = scored_tokens(slot, prompt_of(claim));
+  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, scored + sampling.max_tokens, sampling.top_logprobs, scored};
   steps_[s].joined.push_back(at);
   return true;
 }
@@ -349,8 +350,8 @@ bool DecodeStepper::scatter(u32 s) {
   u32 tokens = 0;
   ended_.clear();
   batches_[lane].retire(step.rows, [&](u32 kv, u32 made, Token token) {
-    const u32 at = place(lane, kv);
-    tokens++;
+    const u32 at = place(lane, kv), scored = requests_[at].scored;
+    tokens += made >= scored;
     if (std::isnan(token.logprob)) {
       if (token.finish == Finish::kNot) batches_[lane].drop(kv);
       not_finite(claimer_.slot(requests_[at].claim));
@@ -359,7 +360,7 @@ bool DecodeStepper::scatter(u32 s) {
     write(requests_[at], made, token);
     if (token.finish == Finish::kNot) return;
     if (!canary) {
-      times_.learn_end(made + 1);
+      times_.learn_end(made + 1 - std::min(made, scored));
       prompt_rows_.learn(requests_[at].claim.n_tokens, made + 1);
     }
     end(at, made + 1);

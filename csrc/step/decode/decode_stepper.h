@@ -133,6 +133,7 @@ class DecodeStepper final : public Stepper {
     u32 made;                     // tokens, once it has ended
     u64 ticket = 0;               // of one with a structure
     u32 max_tokens = 0, top = 0;  // of its answer
+    u32 scored = 0;               // tokens of its prompt that stand in front of the answer's
   };
   // A claimed request with a structure, until it joins a step.
   struct Waiting {

@@ -512,7 +512,7 @@ TEST(a_prompt_is_scored_and_the_answer_is_as_ever) {
     std::vector<float> logprobs;
     std::vector<u32> answer, made;
     batch.begin(m.step);
-    CHECK_EQ(batch.admit(m.step, prompt.data(), 1, greedy(6), kIgnoreEos, false, {}, script_of_prompt(prompt)), 0u);
+    CHECK_EQ(batch.admit(m.step, prompt.data(), n, greedy(6), kIgnoreEos | kPromptLogprobs), 0u);
     for (u32 step = 0; batch.running(); step++) {
       if (step) batch.plan(n % 8), batch.begin(m.step);
       batch.seal(m.step);
