@@ -78,6 +78,8 @@ class DecodeBatch {
 
   // Tokens of a sequence that the device has returned.
   u32 made(u32 kv) const { return sequences_[kv].made; }
+  // Those of them that are its script's: the first ones.
+  u32 given(u32 kv) const { return sequences_[kv].given; }
 
   // Decides how many rows of each script the next step has: one at least, and more while there are not more than `most`
   // runs in all. Returns their number. Not called, each has one.
