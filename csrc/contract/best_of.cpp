@@ -23,6 +23,8 @@ FieldError check_best_of(const GenerateOptions& options, u32 prompts, u32 items_
                                              "has as many as n",
                                              options.best_of, options.answers())};
   const char* field = options.best_of ? "generate.best_of" : "generate.n";
+  if (options.prompt_alone() && options.candidates() > 1)
+    return {field, reason.print("%u, at most 1 with max_tokens 0: there is the prompt alone", options.candidates())};
   if (options.candidates() > kAnswersMax)
     return {field, reason.print("%u, at most %u", options.candidates(), kAnswersMax)};
   if (options.candidates() > items_max / std::max(prompts, 1u))
@@ -33,6 +35,7 @@ FieldError check_best_of(const GenerateOptions& options, u32 prompts, u32 items_
 void make_candidate(RequestView& request, u32 index) {
   GenerateOptions& options = request.generate;
   options.logprobs |= BestOf::of(options).ranked();
+  if (index) options.forget(kPromptLogprobsField);
   if (options.has(kSeedField)) options.seed += index;
   options.n = options.best_of = 0;
 }
@@ -41,9 +44,12 @@ void choose(const BestOf& choices, std::span<const ResponseView> candidates, std
   out.clear();
   for (const ResponseView& candidate : candidates) out.push_back(candidate.generation);
   if (!choices.ranked()) return;
+  const PromptView prompt = out[0].prompt;
   std::stable_sort(out.begin(), out.end(),
                    [](const GenerationView& a, const GenerationView& b) { return mean_logprob(a) > mean_logprob(b); });
   out.resize(choices.n);
+  for (GenerationView& choice : out) choice.prompt = {};
+  out[0].prompt = prompt;
   if (!choices.logprobs)
     for (GenerationView& choice : out) choice.logprobs = {};
 }

@@ -27,7 +27,7 @@ FieldError check_best_of(const GenerateOptions& options, u32 prompts, u32 items_
 void make_candidate(RequestView& request, u32 index);
 
 // The choices of a prompt, from the answers to all its candidates: those with the highest log-probability per token,
-// best first. Of equal ones the first counts. `out` keeps its memory.
+// best first. Of equal ones the first counts. The first one has the prompt. `out` keeps its memory.
 void choose(const BestOf& choices, std::span<const ResponseView> candidates, std::vector<GenerationView>& out);
 
 }  // namespace fastqps

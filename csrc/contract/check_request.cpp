@@ -96,6 +96,14 @@ FieldError check_structure(const GenerateOptions& options) {
                                                 : "is given without a structure that has a text"};
 }
 
+FieldError check_prompt(const GenerateOptions& options) {
+  if (options.scores_prompt() && options.choices.count)
+    return {"generate.prompt_logprobs", "is given beside choices; ask for them in another request"};
+  if (options.prompt_alone() && !options.scores_prompt() && !options.echo)
+    return {"generate.max_tokens", "0, must be at least 1 without prompt_logprobs"};
+  return {};
+}
+
 FieldError check_chat(const RequestView& request, ReasonText& reason) {
   const u32 count = request.chat.count;
   if (!count || count > kChatMessagesMax)
@@ -125,6 +133,7 @@ FieldError check_request(const RequestView& request, ReasonText& reason, const S
   FieldError error = check_options(kGenerateOptions, request.generate, checkpoint, reason);
   if (!error) error = check_texts(request, reason);
   if (!error && request.generate.logit_bias.count) error = check_bias(request, reason);
+  if (!error) error = check_prompt(request.generate);
   return error ? error : check_structure(request.generate);
 }
 

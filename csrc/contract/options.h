@@ -56,7 +56,7 @@ struct Sampling {
   float temperature = 0;  // 0: greedy
   float top_p = 1;        // in (0, 1]
   u32 top_k = 0;          // 0: all
-  u32 max_tokens = 0;     // 1 to Route::max_output_tokens; of a request, 0: not given
+  u32 max_tokens = 0;     // 1 to Route::max_output_tokens; of a request, 0: none, or not given
   IdList stop_ids = {};
   float repetition_penalty = 1;  // above 0; 1: off
   u32 no_repeat_ngram_size = 0;  // 0: off
@@ -78,7 +78,8 @@ struct GenerateOptions : Sampling {
   u32 n = 0;        // answers; 0: 1
   u32 best_of = 0;  // of how many candidates they are the best; 0: n
   OptionTexts stop;
-  OptionTexts choices;  // one of which the text is
+  OptionTexts choices;      // one of which the text is
+  u32 prompt_logprobs = 0;  // likeliest tokens beside the prompt's own
   BiasCount logit_bias;
   bool include_stop_text = false;
   bool ignore_eos = false;
@@ -87,11 +88,15 @@ struct GenerateOptions : Sampling {
   i32 structure = 0;                // a Structure
   std::string_view structure_text;  // its schema, expression or grammar
   bool lowers_max_tokens = false;   // above the model's limit, max_tokens is that limit
+  bool echo = false;                // the answer's text begins with the prompt's
 
   u32 answers() const { return std::max(n, 1u); }
   u32 candidates() const { return std::max(best_of, answers()); }
   bool has(u32 number) const { return given >> number & 1; }
   void set_given(u32 number) { given |= u32(1) << number; }
+  void forget(u32 number) { given &= ~(u32(1) << number); }
+  bool scores_prompt() const;
+  bool prompt_alone() const;  // nothing is generated
 };
 
 // fastqps.v1.OutputOptions.
@@ -153,11 +158,14 @@ struct Option {
 template <class M, class T>
 Option(const char*, u32, T M::*, u8 = 0, Range = {}, const char* = nullptr) -> Option<M, T>;
 
-inline constexpr u32 kSeedField = 5, kStopField = 6, kChoicesField = 27, kMinTokensField = 12, kMinLengthField = 15,
-                     kLogitBiasField = 25;
+inline constexpr u32 kMaxTokensField = 1, kSeedField = 5, kStopField = 6, kChoicesField = 27, kMinTokensField = 12,
+                     kMinLengthField = 15, kPromptLogprobsField = 23, kLogitBiasField = 25;
+
+inline bool GenerateOptions::scores_prompt() const { return has(kPromptLogprobsField); }
+inline bool GenerateOptions::prompt_alone() const { return has(kMaxTokensField) && !max_tokens; }
 
 inline constexpr std::tuple kGenerateOptions{
-    Option{"generate.max_tokens", 1, &Sampling::max_tokens, kZeroIsAbsent | kByName},
+    Option{"generate.max_tokens", kMaxTokensField, &Sampling::max_tokens, kOptional | kByName},
     Option{"generate.temperature", 2, &Sampling::temperature, kByName},
     Option{"generate.top_k", 3, &Sampling::top_k, kByName | kAllIsMinusOne, Range{64}},
     Option{"generate.top_p", 4, &Sampling::top_p, kOptional | kByName, Range{1, true}},
@@ -184,6 +192,8 @@ inline constexpr std::tuple kGenerateOptions{
     Option{"generate.n", 20, &GenerateOptions::n, kZeroIsAbsent, Range{kAnswersMax}},
     Option{"generate.best_of", 21, &GenerateOptions::best_of, kZeroIsAbsent, Range{kAnswersMax}},
     Option{"generate.top_logprobs", 22, &Sampling::top_logprobs, 0, Range{kTopLogprobsMax}},
+    Option{"generate.prompt_logprobs", kPromptLogprobsField, &GenerateOptions::prompt_logprobs, kOptional,
+           Range{kTopLogprobsMax}},
     Option{"generate.logit_bias", kLogitBiasField, &GenerateOptions::logit_bias, 0, Range{kLogitBiasMax}},
     Option{"generate.include_stop_text", 26, &GenerateOptions::include_stop_text, kByName},
     Option{"generate.choices", kChoicesField, &GenerateOptions::choices, kByName, Range{kChoiceTextsMax}},

@@ -59,10 +59,13 @@ using GenerationFields =
     Fields<Field<first, Bytes, &GenerationView::text>, Field<first + 1, Packed, &GenerationView::token_ids>,
            Field<first + 2, Integer, &GenerationView::finish_reason>, Field<5, Column, &GenerationView::logprobs>>;
 using TopFields = Fields<Field<1, Packed, &TopView::ids>, Field<2, Column, &TopView::logprobs>>;
+using PromptFields = Fields<Field<1, Packed, &PromptView::token_ids>, Field<2, Column, &PromptView::logprobs>,
+                            Field<3, Filled<TopFields>, &PromptView::top>>;
 // These have the same numbers in both.
 using ChoiceFields = Fields<Field<1, Fixed32, &ChoiceScore::logprob>, Field<2, Fixed32, &ChoiceScore::score>>;
-using GenerationEnd = Fields<Field<8, Filled<TopFields>, &GenerationView::top>,
-                             Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choice_scores>>;
+using GenerationEnd =
+    Fields<Field<8, Filled<TopFields>, &GenerationView::top>, Field<9, Filled<PromptFields>, &GenerationView::prompt>,
+           Field<10, Repeated<Submessage<ChoiceFields>>, &GenerationView::choice_scores>>;
 // A Generation, with the other choices of its request.
 struct ChoicesFields {
   using One = Fields<GenerationFields<1>, GenerationEnd>;

@@ -57,6 +57,16 @@ struct TopView {
   std::span<const float> logprobs = {};
 };
 
+// A request's prompt, of which its answer tells.
+struct PromptView {
+  std::span<const u32> token_ids = {};
+  std::span<const float> logprobs = {};  // of each but the first; empty: not asked for
+  TopView top = {};                      // in the place of each but the first
+  // Only of protocols that repeat it.
+  std::string_view text = {};
+  std::span<const u32> text_offsets = {};  // as those of a generation
+};
+
 // One of the texts that a request lets the model choose from. score: its probability among them.
 struct ChoiceScore {
   std::string_view text = {};
@@ -68,10 +78,10 @@ struct GenerationView {
   std::span<const u32> token_ids = {};
   std::span<const float> logprobs = {};
   FinishReason finish_reason = FinishReason::kUnspecified;
-  TopView top = {};  // empty: not asked for
-  std::span<const u32> text_offsets =
-      {};  // with logprobs: how many characters of the answer are in front of each token
+  TopView top = {};                                 // empty: not asked for
+  std::span<const u32> text_offsets = {};           // with logprobs: how many characters are in front of each token
   std::span<const ChoiceScore> choice_scores = {};  // in the request's order; empty: any text was possible
+  PromptView prompt = {};                           // of a stream, only in the first part
 };
 
 // An answer as it lies in its slot, for an edge.

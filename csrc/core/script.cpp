@@ -30,8 +30,11 @@ std::optional<Script> read_script(std::span<const u32> words, u32 vocab_size, u3
   Script script{{}, {targets.begin(), targets.end()}};
   for (u32 at = 0; at < rows.size(); at += kRowWords)
     script.rows.push_back({rows[at], rows[at + 1], rows[at + 2], rows[at + 3]});
+  u32 next = 0;
   const auto sound = [&](const ScriptRow& row) {
-    return row.token < vocab_size && row.offset < offsets && row.n <= kTargetsMax &&
+    if (row.offset > next) return false;
+    next = row.offset + 1;
+    return row.token < vocab_size && row.offset < offsets && row.n && row.n <= kTargetsMax &&
            u64(row.first) + row.n <= targets.size();
   };
   const bool all = std::all_of(script.rows.begin(), script.rows.end(), sound) &&

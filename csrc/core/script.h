@@ -31,7 +31,8 @@ Script script_of_prompt(std::span<const u32> ids);
 
 // A script as it lies in shared memory: the number of its rows, the rows, the targets.
 std::vector<u32> script_words(const Script& script);
-// What another process has written: nothing unless all tokens are below `vocab_size`, all offsets below `offsets`.
+// What another process has written: nothing unless all tokens are below `vocab_size`, all offsets below `offsets`, and
+// each row has targets. The first one is at 0, and none leaves out a position: what stands there would be another's.
 std::optional<Script> read_script(std::span<const u32> words, u32 vocab_size, u32 offsets);
 
 }  // namespace fastqps

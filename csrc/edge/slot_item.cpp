@@ -93,13 +93,14 @@ void write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
 
 // Tokens that the client may have already are compared with what is in the slot.
 Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot) {
-  const TokenAnswer out(segment.answer_room(slot), slot.sampling.max_tokens, slot.sampling.top_logprobs);
+  const u32 scored = scored_tokens(slot, slot.n_tokens.load(kRelaxed));  // relaxed: it is claimed
+  const TokenAnswer out(segment.answer_room(slot), scored + slot.sampling.max_tokens, slot.sampling.top_logprobs);
   const u32 n = answer.n_values, end = before + n;
   const bool logprobs = slot.flags & kLogprobs;
   const u64 token_bytes = logprobs ? TokenAnswer::token_bytes(out.top()) : sizeof(u32);
   const std::span<const u8> values = answer.values[0];
   if (Answer(answer.kind) != Answer::kTokens || values.size() != n * token_bytes || end < before ||
-      end > std::min(out.max_tokens(), route.max_output_tokens) || answer.finish > u32(Finish::kLength) || !n)
+      end > std::min(out.max_tokens(), scored + route.max_output_tokens) || answer.finish > u32(Finish::kLength) || !n)
     return Written::kBroken;
   const u32 made = slot.n_made.load(kRelaxed);  // relaxed: our own word
   const u32 known = made > before ? std::min(made - before, n) : 0, from = before + known, more = n - known;

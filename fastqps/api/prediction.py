@@ -87,6 +87,21 @@ class ChoiceScore:
 
 
 @dataclass(slots=True)
+class PromptLogprobs:
+    """How likely the tokens of a prompt are, each behind all that stand before it.
+
+    Attributes:
+        token_ids: all of them, special tokens included, without the server's prefix.
+        logprobs: natural logarithm of the probability of each but the first.
+        top_logprobs: in the place of each but the first the likeliest ones, if asked for.
+    """
+
+    token_ids: list[int]
+    logprobs: list[float]
+    top_logprobs: TopLogprobs | None = None
+
+
+@dataclass(slots=True)
 class Generation:
     """A text that a model made.
 
@@ -101,6 +116,7 @@ class Generation:
             likeliest first, if asked for.
         choice_scores: how likely each of the texts was that the call gave, in their order.
         other_choices: beside this one, if `n` asked for more; best first with `best_of`.
+        prompt_logprobs: of the prompt, if asked for; not in `other_choices`.
     """
 
     text: str
@@ -111,6 +127,7 @@ class Generation:
     top_logprobs: TopLogprobs | None = None
     choice_scores: list[ChoiceScore] | None = None
     other_choices: list["Generation"] = field(default_factory=list)
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 @dataclass(slots=True)
@@ -127,6 +144,7 @@ class Chunk:
         top_logprobs: in the place of each of these tokens the likeliest ones, if asked for.
         choice_scores: as in `Generation`. With them there is one chunk.
         choice: which one of `n` it is of, from 0.
+        prompt_logprobs: of the prompt, if asked for: only in the first chunk of choice 0.
     """
 
     text: str
@@ -138,6 +156,7 @@ class Chunk:
     top_logprobs: TopLogprobs | None = None
     choice_scores: list[ChoiceScore] | None = None
     choice: int = 0
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 @dataclass(slots=True)
@@ -221,9 +240,10 @@ def read_chunk(data: bytes) -> tuple[int, Chunk]:
         _REASONS.get(message.finish_reason),
         _usage(message),
         _timings(message),
-        _top_logprobs(message),
+        _top_logprobs(message, len(message.token_ids)),
         _choice_scores(message),
         message.choice,
+        _prompt_logprobs(message),
     )
 
 
@@ -400,17 +420,29 @@ def _generation(made: pb.Generation) -> Generation:
         raise errors.Internal("the server's answer does not say why its text ended")
     _check_logprobs(made)
     ids, logprobs = list(made.token_ids), list(made.logprobs) or None
-    return Generation(made.text, ids, reason, logprobs, None, _top_logprobs(made), _choice_scores(made))
+    found = Generation(made.text, ids, reason, logprobs, None, _top_logprobs(made, len(ids)), _choice_scores(made))
+    found.prompt_logprobs = _prompt_logprobs(made)
+    return found
+
+
+def _prompt_logprobs(made: pb.Generation | pb.GenerateChunk) -> PromptLogprobs | None:
+    if not made.HasField("prompt_logprobs"):
+        return None
+    prompt = made.prompt_logprobs
+    ids, logprobs = list(prompt.token_ids), list(prompt.logprobs)
+    if len(logprobs) != len(ids) - 1:
+        raise errors.Internal(f"the server's answer has {len(logprobs)} log-probabilities of {len(ids)} prompt tokens")
+    return PromptLogprobs(ids, logprobs, _top_logprobs(prompt, len(logprobs)))
 
 
 def _choice_scores(made: pb.Generation | pb.GenerateChunk) -> list[ChoiceScore] | None:
     return [ChoiceScore(each.logprob, each.score) for each in made.choice_scores] or None
 
 
-def _top_logprobs(made: pb.Generation | pb.GenerateChunk) -> TopLogprobs | None:
+def _top_logprobs(made: pb.Generation | pb.GenerateChunk | pb.PromptLogprobs, tokens: int) -> TopLogprobs | None:
     if not made.HasField("top_logprobs"):
         return None
-    top, tokens = made.top_logprobs, len(made.token_ids)
+    top = made.top_logprobs
     n = len(top.token_ids) // tokens if tokens else 0
     if len(top.logprobs) != len(top.token_ids) or len(top.token_ids) != n * tokens:
         counts = f"{len(top.token_ids)} likeliest tokens and {len(top.logprobs)} of their log-probabilities"

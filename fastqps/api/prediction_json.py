@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StatusCode
-from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, SparseEmbedding, Usage
+from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, SparseEmbedding, TopLogprobs, Usage
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -61,7 +61,15 @@ def _show_logprobs(found: Generation | Chunk, shown: dict[str, Any]) -> None:
     if found.logprobs is not None:
         shown["logprobs"] = _floats(found.logprobs)
     if found.top_logprobs is not None:
-        shown["top_logprobs"] = [[_likely(*likely) for likely in each] for each in found.top_logprobs]
+        shown["top_logprobs"] = _likeliest(found.top_logprobs)
+    if (prompt := found.prompt_logprobs) is not None:
+        shown["prompt_logprobs"] = {"token_ids": prompt.token_ids, "logprobs": _floats(prompt.logprobs)}
+        if prompt.top_logprobs is not None:
+            shown["prompt_logprobs"]["top_logprobs"] = _likeliest(prompt.top_logprobs)
+
+
+def _likeliest(found: TopLogprobs) -> list[list[dict[str, Any]]]:
+    return [[_likely(*likely) for likely in each] for each in found]
 
 
 def _likely(id: int, logprob: float) -> dict[str, Any]:

@@ -49,7 +49,6 @@ _GENERATE_OPTIONS = tuple(
     field.name for field in pb.GenerateOptions.DESCRIPTOR.fields if not field.name.startswith("structure")
 )
 _COUNTS = (
-    "max_tokens",
     "n",
     "best_of",
     "dimensions",
@@ -66,7 +65,9 @@ MULTI_ITEMS_MAX = 32  # with a vector for each token an answer may have a megaby
 class GenerateOptions(TypedDict, total=False):
     """The options of a generation."""
 
-    max_tokens: Annotated[int, "Make at most so many tokens, at least 1. Default: the server's limit."]
+    max_tokens: Annotated[
+        int, "Make at most so many tokens, at least 1; with prompt_logprobs 0, too. Default: the server's limit."
+    ]
     temperature: Annotated[float, "0: always the likeliest token, the default; higher: more varied."]
     top_k: Annotated[int, "Choose among so many likeliest tokens, at most 64. Default: all."]
     top_p: Annotated[
@@ -139,6 +140,11 @@ class GenerateOptions(TypedDict, total=False):
         int,
         "Say the log probabilities of so many likeliest tokens in the place of each token, at most 20, and those of "
         "the tokens themselves. Default: 0.",
+    ]
+    prompt_logprobs: Annotated[
+        int,
+        "Say the log probabilities of the prompt's own tokens, and of so many likeliest ones in the place of each, at "
+        "most 20: `Generation.prompt_logprobs`. With max_tokens 0 nothing is generated. Default: none.",
     ]
     json_object: Annotated[
         bool, "The text is a JSON object. Default: False. This and the next three exclude each other."
@@ -230,6 +236,8 @@ class Requests:
             raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
         if zero := [name for name in _COUNTS if options.get(name) == 0]:
             raise ValueError(f"{zero[0]}: 0, must be at least 1")
+        if options.get("max_tokens") == 0 and options.get("prompt_logprobs") is None:
+            raise ValueError("max_tokens: 0, must be at least 1 without prompt_logprobs")
         self._defaults = pb.PredictRequest(model=options.get("model", ""))
         if timeout_s is not None:
             self._defaults.timeout_us = max(1, round(timeout_s * 1e6))

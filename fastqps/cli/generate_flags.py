@@ -54,6 +54,7 @@ _MORE = {
     "logprobs": " With --json.",
     "n": " With --json.",
     "top_logprobs": " With --json.",
+    "prompt_logprobs": " With --json.",
 }
 # What argparse does with an option of each type.
 _KINDS: dict[str, dict[str, Any]] = {
@@ -77,8 +78,9 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_flags(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for flags that do not go together."""
-    for name in ("logprobs", "top_logprobs"):
-        if getattr(options, name) and not options.json:
+    for name in ("logprobs", "top_logprobs", "prompt_logprobs"):
+        given = getattr(options, name)
+        if (given or (name == "prompt_logprobs" and given == 0)) and not options.json:
             raise ConfigError(f"--{name.replace('_', '-')} has no place in bare text: add --json")
     if (options.n or 1) > 1 and not options.json:
         raise ConfigError("--n has no place in bare text: add --json")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.api.chat import Chat
-from fastqps.api.prediction import Chunk, Generation, Usage
+from fastqps.api.prediction import Chunk, Generation, PromptLogprobs, Usage
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
@@ -68,10 +68,21 @@ class _Prompt(NamedTuple):
 
 
 class _Answer:
-    """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it."""
+    """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it.
 
-    def __init__(self, detokenizer: Detokenizer | None, stop: Sequence[str], keeps_stop: bool) -> None:
+    The tokens of its prompt come first where ``options`` ask for them.
+    """
+
+    def __init__(
+        self, detokenizer: Detokenizer | None, stop: Sequence[str], options: GenerateOptions, ids: Sequence[int]
+    ) -> None:
         self.made = Generation("", [], "length", [], top_logprobs=[])
+        scored, keeps_stop = options.get("prompt_logprobs"), bool(options.get("include_stop_text"))
+        if scored is not None:
+            self.made.prompt_logprobs = PromptLogprobs(list(ids), [], [] if scored else None)
+        self._scored, self._top = scored or 0, options.get("top_logprobs") or 0
+        self._to_come = len(ids) - 1 if scored is not None else 0  # tokens of the prompt
+        self._alone = options.get("max_tokens") == 0
         self._text = detokenizer.stream() if detokenizer else None
         self._stops = StopStrings(stop, keeps_stop)
         self._keeps_stop = keeps_stop
@@ -82,10 +93,15 @@ class _Answer:
     def add(self, token: Token) -> bool:
         """Whether a stop text is complete now: the answer ends before it."""
         made = self.made
+        if self._to_come:
+            self._add_prompt(token)
+            return False
+        if self._alone:
+            return False
         assert made.logprobs is not None and made.top_logprobs is not None
         made.token_ids.append(token.id)
         made.logprobs.append(token.logprob)
-        made.top_logprobs.append([likely for likely in token.likeliest if likely[1] > -math.inf])
+        made.top_logprobs.append(_possible(token.likeliest[: self._top]))
         stopped = False
         if self._text and (token.finish != STOP or self._keeps_stop):
             stopped = self._give_out(self._text.append([token.id]))
@@ -98,12 +114,21 @@ class _Answer:
             made.finish_reason = "stop"
         return stopped
 
+    def _add_prompt(self, token: Token) -> None:
+        assert self.made.prompt_logprobs is not None
+        self._to_come -= 1
+        self.made.prompt_logprobs.logprobs.append(token.logprob)
+        if self.made.prompt_logprobs.top_logprobs is not None:
+            self.made.prompt_logprobs.top_logprobs.append(_possible(token.likeliest[: self._scored]))
+
     def news(self, prompt: _Prompt, last: bool, options: GenerateOptions) -> Chunk:
-        """The text and tokens since the last call."""
+        """The text and tokens since the last call; in the first one what was asked of the prompt."""
         made, (characters, tokens) = self.made, self._given
         assert made.logprobs is not None and made.top_logprobs is not None
         self._given = len(made.text), len(made.token_ids)
         chunk = Chunk(made.text[characters:], made.token_ids[tokens:])
+        if not tokens:
+            chunk.prompt_logprobs = made.prompt_logprobs
         if _wants_logprobs(options):
             chunk.logprobs = made.logprobs[tokens:]
         if options.get("top_logprobs"):
@@ -118,10 +143,20 @@ class _Answer:
         return stopped
 
 
-def _candidate(options: GenerateOptions, place: int) -> GenerateOptions:
-    """The options of a prompt's candidate: each has a seed of its own."""
-    seed = options.get("seed")
-    return options if seed is None else {**options, "seed": (seed + place) % (1 << 64)}
+def _possible(likeliest: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    return [likely for likely in likeliest if likely[1] > -math.inf]
+
+
+def _candidate(options: GenerateOptions, place: int, ranked: bool = False) -> GenerateOptions:
+    """The options of a prompt's candidate: each has a seed of its own, and the first one has the prompt."""
+    found = options.copy()
+    if ranked:
+        found["logprobs"] = True
+    if (seed := options.get("seed")) is not None:
+        found["seed"] = (seed + place) % (1 << 64)
+    if place:
+        found.pop("prompt_logprobs", None)
+    return found
 
 
 def _mean_logprob(made: Generation) -> float:
@@ -243,12 +278,12 @@ class Generator:
         if options.get("choices") is not None:
             chosen = [self._choose(encoded, _candidate(options, place)) for place in range(best_of.candidates)]
             return self._joined(encoded, [list(each) for each in zip(*chosen, strict=True)], best_of, options)
-        keeps = bool(options.get("include_stop_text"))
-        begun = [[_Answer(self._detokenizer, stops, keeps) for _ in range(best_of.candidates)] for _ in encoded]
+        each = [_candidate(asked, place, best_of.candidates > best_of.n) for place in range(best_of.candidates)]
+        begun = [[_Answer(self._detokenizer, stops, own, prompt.ids) for own in each] for prompt in encoded]
         answers = {
-            self.add(prompt.ids, **_candidate(asked, place)): answer
+            self.add(prompt.ids, **own): answer
             for prompt, candidates in zip(encoded, begun, strict=True)
-            for place, answer in enumerate(candidates)
+            for own, answer in zip(each, candidates, strict=True)
         }
         left = set(answers)
         try:
@@ -291,9 +326,12 @@ class Generator:
         asked = self._stopping(options, stops)
         check_options(asked, self.card)
         encoded = self._encode("the prompt", prompt, truncate, options)
-        places = {self.add(encoded.ids, **_candidate(asked, place)): place for place in range(best_of.n)}
-        keeps = bool(options.get("include_stop_text"))
-        answers = {request: _Answer(self._detokenizer, stops, keeps) for request in places}
+        candidates = [_candidate(asked, place) for place in range(best_of.n)]
+        places = {self.add(encoded.ids, **own): place for place, own in enumerate(candidates)}
+        answers = {
+            request: _Answer(self._detokenizer, stops, candidates[place], encoded.ids)
+            for request, place in places.items()
+        }
         left = set(answers)
         try:
             while left:
@@ -302,6 +340,8 @@ class Generator:
                         continue
                     answer = answers[token.request]
                     last = answer.add(token) or bool(token.finish)
+                    if not last and not answer.made.token_ids:  # of the prompt
+                        continue
                     if last:
                         self.drop(token.request)
                         left.remove(token.request)
@@ -324,13 +364,15 @@ class Generator:
         for prompt, candidates in zip(prompts, made, strict=True):
             usage = prompt.usage(candidates[0])
             usage.output_tokens = sum(len(each.token_ids) for each in candidates)
+            scored = candidates[0].prompt_logprobs
             if best_of.candidates > best_of.n:
                 candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: best_of.n]
             for each in candidates:
-                each.usage = None
+                each.usage = each.prompt_logprobs = None
                 each.logprobs = each.logprobs if _wants_logprobs(options) else None
                 each.top_logprobs = each.top_logprobs if options.get("top_logprobs") else None
             first, *others = candidates
+            first.prompt_logprobs = scored
             first.usage, first.other_choices = usage, others
             answers.append(first)
         return answers
@@ -339,6 +381,8 @@ class Generator:
         """For each prompt one of the options' texts."""
         if structure_of(options):
             raise ValueError("choices: are given beside a structure; a text can have one of them")
+        if options.get("prompt_logprobs") is not None:
+            raise ValueError("prompt_logprobs: is given beside choices; ask for them in another request")
         choices = Choices.of(options["choices"], self._tokenizer, self.card)
         asked = [check_options(options, self.card) | choices.options() for _ in prompts]
         found: dict[int, list[Token]] = {}

@@ -20,6 +20,7 @@ _NOT_SAMPLED = (
     "structure_text",
     "n",
     "best_of",
+    "prompt_logprobs",
 )
 _BIAS_MAX = 100.0
 _ALL = {row.name: row for row in OPTIONS if row.path.startswith("generate.")}
@@ -40,6 +41,8 @@ class BestOf(NamedTuple):
         for name, value in (("n", n), ("best_of", candidates)):
             _check(name, value, 1 <= value <= _ALL[name].high, f"1 to {_ALL[name].high:.0f}")
         _check("best_of", candidates, candidates >= n, f"at least n, {n}")
+        alone = options.get("max_tokens") == 0
+        _check("best_of" if candidates > n else "n", candidates, candidates == 1 or not alone, "1 with max_tokens 0")
         return cls(n, candidates)
 
 
@@ -53,8 +56,12 @@ def check_options(options: GenerateOptions, card: ModelCard) -> dict[str, Any]:
     asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None and name in _ROWS}
     limit, least = card.max_output_tokens, asked.get("min_tokens")
     most = asked.setdefault("max_tokens", limit)
-    _check("max_tokens", most, 1 <= most <= limit, f"1 to {limit}")
+    scored = options.get("prompt_logprobs")
+    _check("max_tokens", most, 1 <= most <= limit or (most == 0 and scored is not None), f"1 to {limit}")
     _check("min_tokens", least, least is None or 0 <= least <= most, f"at least 0, at most max_tokens, {most}")
+    asked["max_tokens"] = max(most, 1)  # of a prompt alone a token is made, and left out
+    if scored is not None:
+        _check_option(_ALL["prompt_logprobs"], scored, card)
     for name, row in _ROWS.items():
         if row.kind == "ids":
             asked[name] = list(asked.get(name, ()))
@@ -69,6 +76,8 @@ def check_options(options: GenerateOptions, card: ModelCard) -> dict[str, Any]:
         if row.checkpoint:
             asked.setdefault(name, getattr(checkpoint, row.checkpoint))
     asked.setdefault("seed", secrets.randbits(64))
+    if scored is not None:
+        asked |= {"prompt_logprobs": True, "top_logprobs": max(scored, asked.get("top_logprobs", 0))}
     return asked | {"min_length": checkpoint.min_length if least is None else 0}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from fastqps._core import HEADER_TARGETS
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.structure.vocabulary import Compiled, reason
 
@@ -62,8 +63,9 @@ class Masks:
         going = {sequence for _, sequence in rows}
         self._texts = {each: text for each, text in self._texts.items() if each in going}
         before_has_masks = bool(self._rows)
-        self._rows[id(buffers)] = rows
-        step = _Step(buffers, rows)
+        chosen = [row for row in rows if not _is_scripted(buffers, row[0])]
+        self._rows[id(buffers)] = chosen
+        step = _Step(buffers, chosen)
         if behind and before_has_masks:
             self._behind = step
         else:
@@ -122,3 +124,8 @@ class Masks:
         finally:
             if buffers is not None:
                 buffers.release_masks()
+
+
+def _is_scripted(buffers: DecodeBuffers, run: int) -> bool:
+    """Whether the run's token is given: it is one of a prompt whose log-probabilities are wanted."""
+    return bool(buffers.header[HEADER_TARGETS] and buffers.targets[run, 0])

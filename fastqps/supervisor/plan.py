@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fastqps import _core
-from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, TOP_LOGPROBS_MAX, Sizes
+from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
 from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import lanes_of, server_cpus
 from fastqps.config.edge import REMOTE
@@ -32,8 +32,9 @@ _SLOT_BYTES_MAX = {"labels": 4 << 10, "vector": 16 << 10}
 _ATTACHMENT_BYTES = 2 << 20  # of a front door, for the schemas, grammars and biases of its requests
 _LARGE_BYTES = 64 << 20
 _LARGE_BYTES_MAX = 4 << 20  # of one: fewer than 16 would be of little use
-# The memory of each front door for answers with likeliest tokens that are larger than a slot's room.
-_TOP_BYTES = 16 << 20
+# The memory of each front door for answers of generators that are larger than a slot's room: with likeliest tokens, or
+# with the prompt's.
+_TOP_BYTES = 32 << 20
 _LINE_BYTES = 64
 
 
@@ -196,14 +197,13 @@ def _other_settings(capacity: Capacity, config: Config) -> list[str]:
     return found
 
 
-def answer_bytes(card: ModelCard, top_logprobs: int = 0) -> int:
-    """The size of a model's longest answer in a slot, to a request with so many ``top_logprobs``."""
+def answer_bytes(card: ModelCard) -> int:
+    """The size of a model's longest answer in a slot; of a generator, without anything of the prompt."""
     return _core.answer_bytes(
         card.traits,
         dimensions=card.dimensions,
         max_input_tokens=card.max_input_tokens,
         max_output_tokens=card.max_output_tokens,
-        top_logprobs=top_logprobs,
     )
 
 
@@ -215,10 +215,13 @@ def slot_bytes(card: ModelCard) -> int:
 def large_answer_bytes(card: ModelCard) -> int:
     """The size of a large answer for a model whose longest answer is more than its slots have room for; else 0.
 
-    That of a generator is one with as many likeliest tokens as a request can have.
+    That of a generator is one with as many likeliest tokens as a request can have, in the places of the prompt's, too.
     """
     if card.generates:  # requests with more are refused
-        longest = min(answer_bytes(card, TOP_LOGPROBS_MAX), _LARGE_BYTES_MAX)
+        all_of_it = _core.largest_generation_bytes(
+            max_input_tokens=card.max_input_tokens, max_output_tokens=card.max_output_tokens
+        )
+        longest = min(all_of_it, _LARGE_BYTES_MAX)
         return -(-longest // _LINE_BYTES) * _LINE_BYTES
     longest = answer_bytes(card)
     if longest > _LARGE_BYTES_MAX and longest > slot_bytes(card):

@@ -257,12 +257,13 @@ class SparseEmbedding(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[float]] = ..., active: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
-    __slots__ = ("text", "token_ids", "finish_reason", "logprobs", "top_logprobs", "choice_scores", "other_choices")
+    __slots__ = ("text", "token_ids", "finish_reason", "logprobs", "top_logprobs", "prompt_logprobs", "choice_scores", "other_choices")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     CHOICE_SCORES_FIELD_NUMBER: _ClassVar[int]
     OTHER_CHOICES_FIELD_NUMBER: _ClassVar[int]
     text: str
@@ -270,9 +271,10 @@ class Generation(_message.Message):
     finish_reason: FinishReason
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     top_logprobs: TopLogprobs
+    prompt_logprobs: PromptLogprobs
     choice_scores: _containers.RepeatedCompositeFieldContainer[ChoiceScore]
     other_choices: _containers.RepeatedCompositeFieldContainer[Generation]
-    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., choice_scores: _Optional[_Iterable[_Union[ChoiceScore, _Mapping]]] = ..., other_choices: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ...) -> None: ...
+    def __init__(self, text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[PromptLogprobs, _Mapping]] = ..., choice_scores: _Optional[_Iterable[_Union[ChoiceScore, _Mapping]]] = ..., other_choices: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ...) -> None: ...
 
 class TopLogprobs(_message.Message):
     __slots__ = ("token_ids", "logprobs")
@@ -281,6 +283,16 @@ class TopLogprobs(_message.Message):
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class PromptLogprobs(_message.Message):
+    __slots__ = ("token_ids", "logprobs", "top_logprobs")
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    logprobs: _containers.RepeatedScalarFieldContainer[float]
+    top_logprobs: TopLogprobs
+    def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ...) -> None: ...
 
 class ChoiceScore(_message.Message):
     __slots__ = ("logprob", "score")
@@ -291,7 +303,7 @@ class ChoiceScore(_message.Message):
     def __init__(self, logprob: _Optional[float] = ..., score: _Optional[float] = ...) -> None: ...
 
 class GenerateOptions(_message.Message):
-    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p", "typical_p", "n", "best_of", "top_logprobs", "logit_bias", "include_stop_text", "choices", "structure", "structure_text")
+    __slots__ = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs", "stop_token_ids", "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens", "presence_penalty", "frequency_penalty", "min_p", "typical_p", "n", "best_of", "top_logprobs", "prompt_logprobs", "logit_bias", "include_stop_text", "choices", "structure", "structure_text")
     class LogitBiasEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -320,6 +332,7 @@ class GenerateOptions(_message.Message):
     N_FIELD_NUMBER: _ClassVar[int]
     BEST_OF_FIELD_NUMBER: _ClassVar[int]
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     LOGIT_BIAS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_STOP_TEXT_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
@@ -346,12 +359,13 @@ class GenerateOptions(_message.Message):
     n: int
     best_of: int
     top_logprobs: int
+    prompt_logprobs: int
     logit_bias: _containers.ScalarMap[int, float]
     include_stop_text: bool
     choices: _containers.RepeatedScalarFieldContainer[str]
     structure: Structure
     structure_text: str
-    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ..., typical_p: _Optional[float] = ..., n: _Optional[int] = ..., best_of: _Optional[int] = ..., top_logprobs: _Optional[int] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., include_stop_text: bool = ..., choices: _Optional[_Iterable[str]] = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
+    def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ..., add_special_tokens: bool = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., min_p: _Optional[float] = ..., typical_p: _Optional[float] = ..., n: _Optional[int] = ..., best_of: _Optional[int] = ..., top_logprobs: _Optional[int] = ..., prompt_logprobs: _Optional[int] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., include_stop_text: bool = ..., choices: _Optional[_Iterable[str]] = ..., structure: _Optional[_Union[Structure, str]] = ..., structure_text: _Optional[str] = ...) -> None: ...
 
 class OutputOptions(_message.Message):
     __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation", "max_active_dims")
@@ -374,7 +388,7 @@ class OutputOptions(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ..., normalize: bool = ..., top_labels: _Optional[int] = ..., raw_scores: bool = ..., timings: bool = ..., aggregation: _Optional[_Union[Aggregation, str]] = ..., max_active_dims: _Optional[int] = ...) -> None: ...
 
 class GenerateChunk(_message.Message):
-    __slots__ = ("request_id", "text", "token_ids", "finish_reason", "logprobs", "usage", "timings", "top_logprobs", "choice_scores", "choice")
+    __slots__ = ("request_id", "text", "token_ids", "finish_reason", "logprobs", "usage", "timings", "top_logprobs", "prompt_logprobs", "choice_scores", "choice")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -383,6 +397,7 @@ class GenerateChunk(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     CHOICE_SCORES_FIELD_NUMBER: _ClassVar[int]
     CHOICE_FIELD_NUMBER: _ClassVar[int]
     request_id: int
@@ -393,9 +408,10 @@ class GenerateChunk(_message.Message):
     usage: Usage
     timings: Timings
     top_logprobs: TopLogprobs
+    prompt_logprobs: PromptLogprobs
     choice_scores: _containers.RepeatedCompositeFieldContainer[ChoiceScore]
     choice: int
-    def __init__(self, request_id: _Optional[int] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., choice_scores: _Optional[_Iterable[_Union[ChoiceScore, _Mapping]]] = ..., choice: _Optional[int] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., logprobs: _Optional[_Iterable[float]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., top_logprobs: _Optional[_Union[TopLogprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[PromptLogprobs, _Mapping]] = ..., choice_scores: _Optional[_Iterable[_Union[ChoiceScore, _Mapping]]] = ..., choice: _Optional[int] = ...) -> None: ...
 
 class Status(_message.Message):
     __slots__ = ("code", "message", "retry_after_ms")

@@ -148,7 +148,7 @@ def test_without_options_the_server_decides(client: Any, servicer: Servicer) -> 
     ("options", "kind", "message"),
     [
         ({"max_tokens": -1}, ValueError, "max_tokens: Value out of range: -1"),
-        ({"max_tokens": 0}, ValueError, "max_tokens: 0, must be at least 1"),
+        ({"max_tokens": 0}, ValueError, "max_tokens: 0, must be at least 1 without prompt_logprobs"),
         ({"n": 0}, ValueError, "n: 0, must be at least 1"),
         ({"best_of": 0}, ValueError, "best_of: 0, must be at least 1"),
         ({"dimensions": 0}, ValueError, "dimensions: 0, must be at least 1"),

@@ -65,11 +65,11 @@ NUMBERS = {
     "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
     "GenerateChunk": {
         "request_id": 1, "text": 2, "token_ids": 3, "finish_reason": 4, "logprobs": 5, "usage": 6, "timings": 7,
-        "top_logprobs": 8, "choice_scores": 10, "choice": 12,
+        "top_logprobs": 8, "prompt_logprobs": 9, "choice_scores": 10, "choice": 12,
     },
     "Generation": {
-        "text": 1, "token_ids": 2, "finish_reason": 3, "logprobs": 5, "top_logprobs": 8, "choice_scores": 10,
-        "other_choices": 11,
+        "text": 1, "token_ids": 2, "finish_reason": 3, "logprobs": 5, "top_logprobs": 8, "prompt_logprobs": 9,
+        "choice_scores": 10, "other_choices": 11,
     },
     "ChoiceScore": {"logprob": 1, "score": 2},
     "TopLogprobs": {"token_ids": 1, "logprobs": 2},

@@ -362,14 +362,19 @@ def random_floats(rng: random.Random) -> list[float]:
 def random_generation(rng: random.Random) -> tuple[Any, ...]:
     ids = [rng.choice(COUNTS) for _ in range(rng.choice([0, 1, 60]))]
     top = [rng.choice(COUNTS) for _ in range(rng.choice([0, 0, 1, 60]))]
-    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng), top, random_floats(rng) if top else []
+    likeliest = (top, random_floats(rng) if top else [])
+    prompt = [rng.choice(COUNTS) for _ in range(rng.choice([0, 0, 1, 60]))]
+    return rng.choice(TEXTS), ids, rng.choice([0, 1, 2, -1]), random_floats(rng), *likeliest, prompt, random_floats(rng)
 
 
 def generation_fields(made: tuple[Any, ...]) -> dict[str, Any]:
     """Those of a Generation and of a GenerateChunk."""
-    text, ids, reason, logprobs, top_ids, top_logprobs = made
+    text, ids, reason, logprobs, top_ids, top_logprobs, prompt_ids, prompt_logprobs = made
     fields = {"text": text, "token_ids": ids, "finish_reason": reason, "logprobs": logprobs}
-    return fields | ({"top_logprobs": pb.TopLogprobs(token_ids=top_ids, logprobs=top_logprobs)} if top_ids else {})
+    top = {"top_logprobs": pb.TopLogprobs(token_ids=top_ids, logprobs=top_logprobs)} if top_ids else {}
+    if not prompt_ids:
+        return fields | top
+    return fields | top | {"prompt_logprobs": pb.PromptLogprobs(token_ids=prompt_ids, logprobs=prompt_logprobs, **top)}
 
 
 def random_response(rng: random.Random) -> dict[str, Any]:

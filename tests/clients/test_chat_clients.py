@@ -106,5 +106,15 @@ def test_log_probabilities(chat_server: Server) -> None:
     for answer in found["texts"]:
         assert len(answer["offsets"]) == len(answer["tokens"]) == len(text.token_ids)
         assert answer["offsets"] == sorted(answer["offsets"]) and answer["offsets"][-1] <= len(text.text)
+    with fastqps.Client(chat_server.address) as client:
+        scored = client.generate(PROMPT, prompt_logprobs=3, **options).prompt_logprobs
+    assert scored is not None and scored.top_logprobs is not None and len(found["echoes"]) == 5
+    for answer, made in zip(found["echoes"], [text, text, text, text, None], strict=True):
+        assert answer["text"] == PROMPT + (made.text if made else "") and answer["logprobs"][0] is None
+        wanted = [*scored.logprobs, *((made.logprobs or []) if made else [])]
+        np.testing.assert_allclose(answer["logprobs"][1:], wanted, atol=1e-5)
+        for likely, expected in zip(answer["top"][1:], scored.top_logprobs, strict=False):
+            np.testing.assert_allclose(likely[:3], [p for _, p in expected], atol=1e-5)
+        assert answer["offsets"] == sorted(answer["offsets"]) and len(answer["offsets"]) == len(wanted) + 1
     for answer in found["chats"]:
         assert bytes(answer["bytes"]).decode(errors="replace").startswith(chat.text)

@@ -314,6 +314,7 @@ def test_the_targets_of_a_script_get_their_log_probabilities() -> None:
         row[0], row[1 : 1 + count] = count, torch.randperm(vocab)[:count]
     logits = 4 * torch.randn(len(targets), vocab)
     logits[2, targets[2, 2]] = -torch.inf
+    targets[4, 1] = logits[4].argmax()
     wanted = logits.log_softmax(1)
     plain = sampled(logits[: len(counts)], records, [3] * len(counts))[1].tokens.tolist()
     for on_cpu in (True, False):
@@ -327,3 +328,5 @@ def test_the_targets_of_a_script_get_their_log_probabilities() -> None:
                 assert got["top"][i, :count].tolist() == ids
                 near(got["top"][i, TOP_LOGPROBS_MAX:][:count].view(torch.float32), wanted[i, ids], 1e-5)
         assert got["top"][4, :4].tolist() == wanted[4].topk(4).indices.tolist()
+        own = got["top"][4, TOP_LOGPROBS_MAX:][:1].view(torch.float32)
+        assert own == got["logprobs"][4], "clients compare the two"

@@ -31,6 +31,7 @@ PYTEST = (
 QUICK = (  # the shapes and types that the other steps measure
     "tests/gpu/test_gpu_encoders.py::test_minilms_shape_in_16_bits[bfloat16]",
     "tests/gpu/test_gpu_decoders.py::test_every_decoder_equals_the_cpu[llama-gqa-tied]",
+    "tests/gpu/test_gpu_decoders.py::test_texts_with_a_structure_equal_the_cpus[2]",
     "tests/gpu/test_gpu_decoders.py::test_bf16_is_as_near_to_fp32_as_transformers",
     "tests/gpu/test_gpu_kernels.py::test_attention_at_true_shapes[12-32-0-False-dtype1]",
     "tests/gpu/test_gpu_kernels.py::test_a_captured_step_follows_its_counts",

@@ -56,12 +56,14 @@ class NamedBatch {
     return u32(steps_.size() - 1);
   }
   void begin(u32 s) {
-    if (batch_.going() > at(s).layout.max_tokens || batch_.going() > at(s).layout.max_runs)
+    const DecodeLayout& room = at(s).layout;
+    if (batch_.going() > room.max_tokens || batch_.going() > room.max_runs)
       throw py::value_error("the step has no room for a row of every sequence");
+    batch_.plan(std::min((batch_.going() + room.max_runs + 1) / 2, room.max_tokens));  // as DecodeStepper
     batch_.begin(at(s));
   }
   bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs, bool masked,
-             const std::map<u32, float>& logit_bias, const std::vector<u32>& script,
+             bool prompt_logprobs, const std::map<u32, float>& logit_bias, const std::vector<u32>& script,
              const py::KWArgs<py::object>& options) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
@@ -73,8 +75,8 @@ class NamedBatch {
     for (const auto& [id, bias] : logit_bias) biases.push_back({id, bias});
     auto rows = script.empty() ? std::optional(Script{}) : read_script(script, ~0u, ~0u);
     if (!rows) throw py::value_error("script: these words are none");
-    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags_of(ignore_eos, logprobs), masked,
-                                biases, std::move(*rows));
+    const u8 flags = u8(flags_of(ignore_eos, logprobs) | (prompt_logprobs ? kPromptLogprobs : 0));
+    const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags, masked, biases, std::move(*rows));
     if (kv == DecodeBatch::kNobody) return false;
     names_[kv] = user, tops_[kv] = sampling.top_logprobs;
     kv_[user] = kv;
@@ -212,11 +214,11 @@ void register_decode(py::module_& m) {
            "biases"_a = 0, "Adds a step's blocks by their addresses; returns its index. biases: [slots, BIAS_WORDS].")
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
       .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "ignore_eos"_a = false,
-           "logprobs"_a = false, "masked"_a = false, "logit_bias"_a = std::map<u32, float>(),
-           "script"_a = std::vector<u32>(),
-           "Adds a prompt as a new sequence named `user`, with options of Sampling in csrc/contract/options.h. False: "
-           "no "
-           "room for it in this step.")
+           "logprobs"_a = false, "masked"_a = false, "prompt_logprobs"_a = false,
+           "logit_bias"_a = std::map<u32, float>(), "script"_a = std::vector<u32>(),
+           "Adds a prompt as a new sequence named `user`, with options of Sampling in csrc/contract/options.h. With "
+           "prompt_logprobs each of its tokens but the first comes in front of the answer's. False: no room for it in "
+           "this step.")
       .def("seal", &NamedBatch::seal, "step"_a, "Completes a step: (runs, rows, new sequences).")
       .def("masked", &NamedBatch::masked, "step"_a,
            "[(run, user)] of a sealed step: the runs whose tokens a mask allows.")

@@ -147,11 +147,13 @@ void register_models(py::module_& m) {
   m.attr_with_type_hint<decltype(tasks)>("TASKS") = tasks;
   m.def(
       "answer_bytes",
-      [](const TaskTraits& task, u32 dimensions, u32 max_input_tokens, u32 max_output_tokens, u32 top_logprobs) {
-        return answer_bytes(task.task, dimensions, max_input_tokens, max_output_tokens, top_logprobs);
+      [](const TaskTraits& task, u32 dimensions, u32 max_input_tokens, u32 max_output_tokens) {
+        return answer_bytes(task.task, dimensions, max_input_tokens, max_output_tokens);
       },
-      "task"_a, py::kw_only(), "dimensions"_a, "max_input_tokens"_a, "max_output_tokens"_a, "top_logprobs"_a = 0,
-      "The size of a model's longest answer in a slot, to a request with so many top_logprobs.");
+      "task"_a, py::kw_only(), "dimensions"_a, "max_input_tokens"_a, "max_output_tokens"_a,
+      "The size of a model's longest answer in a slot; of a generator, without anything of the prompt.");
+  m.def("largest_generation_bytes", &largest_generation_bytes, py::kw_only(), "max_input_tokens"_a,
+        "max_output_tokens"_a, "The same of a generator, for a request that asks for all that there is.");
   py::class_<ModelView>(m, "ModelView", "A model at one moment; `serving` is one of its GENERATIONS places.")
       .def_readonly("name", &ModelView::name)
       .def_readonly("serving", &ModelView::serving)

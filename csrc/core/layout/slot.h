@@ -50,7 +50,8 @@ enum SlotFlag : u8 {
   kWantTimings = 8,
   kIgnoreEos = 16,
   kLogprobs = 32,
-  kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
+  kProgress = 64,         // the dispatcher leaves a hint for every token, not only for the last
+  kPromptLogprobs = 128,  // those of the prompt's tokens, but for the first, stand in front of the answer's
 };
 // kRefusal: the answer's bytes are why there is none: u32 retry_after_ms, and n_values bytes of UTF-8.
 enum class Answer : u8 {
@@ -116,12 +117,17 @@ constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
 }
 
 // The bytes of the longest answer to an input of this many tokens. width: of an output row; max_output_tokens: of a
-// generator, for requests with so many top_logprobs.
-constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens, u32 top_logprobs = 0) {
+// generator, without anything of the prompt.
+constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens) {
   const TaskTraits& of = traits(task);
-  if (of.form == AnswerForm::kTokens) return TokenAnswer::bytes(max_output_tokens, top_logprobs);
+  if (of.form == AnswerForm::kTokens) return TokenAnswer::bytes(max_output_tokens, 0);
   if (of.form == AnswerForm::kLabels) return u64(of.by_token ? n_tokens : width) * sizeof(LabelScore);  // one a token
   return u64(of.by_token ? n_tokens : 1) * width * sizeof(float);
+}
+
+// The same of a generator, with the prompt's tokens, and as many likeliest ones as can be in the place of each.
+constexpr u64 largest_generation_bytes(u32 n_tokens, u32 max_output_tokens) {
+  return TokenAnswer::bytes(n_tokens - 1 + max_output_tokens, kTopLogprobsMax);
 }
 
 // A canary is a request of one token that a front door sends to one dispatcher, to check that it makes progress. It
@@ -175,6 +181,11 @@ inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
   if (traits(route.task).form != AnswerForm::kVector) return answer_bytes(route.task, route.dimensions, n_tokens, 0);
   const u32 dimensions = slot.dimensions && slot.dimensions < route.dimensions ? slot.dimensions : route.dimensions;
   return u64(n_tokens) * row_values(slot.dtype, dimensions) * value_bytes(slot.dtype);
+}
+
+// Of a generator's request with so many tokens: those of its prompt that stand in its answer.
+inline u32 scored_tokens(const Slot& slot, u32 n_tokens) {
+  return slot.flags & kPromptLogprobs ? std::max(n_tokens, 1u) - 1 : 0;
 }
 
 // The tokens of a request that its device computes: without those that it shares with others.

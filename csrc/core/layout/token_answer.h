@@ -20,6 +20,8 @@ struct AnswerToken {
 //
 //   u32 ids[max_tokens] | float logprobs[max_tokens] | u32 top_ids[max_tokens][top] | float top_logprobs[...][top]
 //
+// The prompt's tokens but for the first are in front where the request asks for their log-probabilities: max_tokens is
+// then that of both together.
 // While LAUNCHED its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The
 // last token comes with DONE and is never counted by n_made.
 class TokenAnswer {
@@ -27,7 +29,6 @@ class TokenAnswer {
   // The bytes of each token.
   static constexpr u32 token_bytes(u32 top) { return (1 + top) * u32(sizeof(u32) + sizeof(float)); }
   static constexpr u64 bytes(u32 max_tokens, u32 top) { return u64(max_tokens) * token_bytes(top); }
-  static constexpr u64 bytes(const Sampling& sampling) { return bytes(sampling.max_tokens, sampling.top_logprobs); }
 
   // The numbers are those of the request. Wrong ones lead to an answer of fewer tokens, inside of the room.
   TokenAnswer(std::span<u8> room, u32 max_tokens, u32 top)

@@ -16,7 +16,7 @@
 namespace fastqps::edge {
 
 inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
-inline constexpr u32 kStepProtocol = 6;                                 // grows with every change of the messages
+inline constexpr u32 kStepProtocol = 7;                                 // grows with every change of the messages
 inline constexpr u32 kStepItemsMax = 1024;                              // items of one message
 inline constexpr u32 kStepNamesMax = 2048;                              // names of one message
 inline constexpr u32 kStepPartsMax = kStepItemsMax * kAttachmentKinds;  // attachments of one message

@@ -26,6 +26,12 @@ using Form = CompletionsHead::Form;
 
 Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.context).form; }
 
+// An echo, and vLLM's form.
+size_t prompt_room(const AnsweredCall& call, const PromptView& prompt) {
+  if (prompt.token_ids.empty()) return 0;
+  return kAround + JsonWriter::string_room(prompt.text.size()) + 2 * prompt_logprobs_room(call, prompt);
+}
+
 size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
   size_t room = kAround + JsonWriter::string_room(generation.text.size()) + logprobs_room(call, generation);
   for (const ChoiceScore& each : generation.choice_scores) room += kAround + JsonWriter::string_room(each.text.size());
@@ -61,25 +67,37 @@ void write_said(JsonWriter& out, Said said, std::string_view text) {
   }
 }
 
-void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const GenerationView& generation, Said said) {
+void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const GenerationView& generation, Said said,
+                  const PromptView& prompt) {
+  const CompletionsHead head = head_of<CompletionsHead>(call.context);
+  const bool echo = head.echo && !prompt.token_ids.empty();
+  const std::string whole = echo ? std::string(prompt.text).append(generation.text) : std::string();
   out.raw("{");
-  write_said(out, said, generation.text);
+  write_said(out, said, echo ? whole : generation.text);
   out.raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
-  (form_of(call) == Form::kChat ? write_chat_logprobs : write_text_logprobs)(out, call, generation);
+  if (head.form == Form::kChat)
+    write_chat_logprobs(out, call, generation);
+  else
+    write_text_logprobs(out, call, generation, echo && head.echo_top >= 0 ? Echo{&prompt, u32(head.echo_top)} : Echo{});
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";
   out.raw(R"(,"finish_reason":)").raw(reason);
   if (!generation.choice_scores.empty()) write_scores(out, generation.choice_scores);
+  if (head.form == Form::kText && head.prompt_top >= 0) {
+    out.raw(R"(,"prompt_logprobs":)");
+    write_prompt_logprobs(out, call, prompt, u32(head.prompt_top));
+  }
   out.raw("}");
 }
 
 // Those of one prompt, from `index` on. Returns the next one's index.
 u64 write_choices(JsonWriter& out, const AnsweredCall& call, Items candidates, u64 index) {
   const Said said = form_of(call) == Form::kChat ? Said::kMessage : Said::kText;
+  const PromptView& prompt = candidates[0].generation.prompt;  // of all
   const auto write = [&](const GenerationView& generation) {
     if (index) out.raw(",");
-    write_choice(out, call, index++, generation, said);
+    write_choice(out, call, index++, generation, said, prompt);
   };
   if (candidates.size() == 1) return write(candidates[0].generation), index;
   std::vector<GenerationView> choices;
@@ -128,7 +146,7 @@ void write_event(JsonWriter& out, const AnsweredCall& call, const ChunkView& chu
   if (so_far) of_choice = {1, chunk.usage->input_tokens, chunk.usage->output_tokens};
   out.raw("data: ");
   write_head(out, call, true);
-  write_choice(out, call, chunk.choice, generation, said);
+  write_choice(out, call, chunk.choice, generation, said, generation.prompt);
   write_event_end(out, call, so_far ? &of_choice : nullptr);
 }
 
@@ -165,7 +183,7 @@ FieldRows CompletionsReader::fields() const {
   static constexpr FieldRow kFields[] = {
       {"prompt", into<&CompletionsReader::prompt_>, kInput},
       {"logprobs", by<&CompletionsReader::read_logprobs>},
-      {"echo", only<false>},
+      {"echo", into<&CompletionsReader::echo_>},
       {"suffix", only_empty<std::string_view, "models here go on with a prompt and fill no gap in it; leave it out">},
   };
   return kFields;
@@ -181,6 +199,7 @@ FieldRows CompletionsReader::api_fields() const {
       {"n", base_option<&RequestView::generate, &GenerateOptions::n>},
       {"best_of", base_option<&RequestView::generate, &GenerateOptions::best_of>},
       {"logit_bias", by<&CompletionsReader::read_logit_bias>},
+      {"prompt_logprobs", by<&CompletionsReader::read_prompt_logprobs>},
       {"length_penalty", only<1>},
       {"use_beam_search", only<false>},
       {"early_stopping", only<false>},
@@ -216,7 +235,11 @@ FieldError CompletionsReader::check(const transport::CallInfo&, ReasonText& reas
 }
 
 FieldError CompletionsReader::finish(CompletionsHead::Form form, ReasonText& reason) {
-  const GenerateOptions& options = options_.base.generate;
+  GenerateOptions& options = options_.base.generate;
+  if (prompt_top_ && stream_) return {"prompt_logprobs", "cannot be given with stream, as in vLLM; use echo"};
+  options.echo = echo_;
+  if (prompt_top_) ask_prompt(*prompt_top_);
+  if (echo_ && options.logprobs) ask_prompt(options.top_logprobs);
   if (FieldError error = check_best_of(options, prompts(), items_max_, stream_, reason)) {
     error.field += std::string_view("generate.").size();
     return error;
@@ -225,7 +248,12 @@ FieldError CompletionsReader::finish(CompletionsHead::Form form, ReasonText& rea
   const CompletionsHead head{!usage_         ? Usage::kNone
                              : usage_so_far_ ? Usage::kSoFar
                                              : Usage::kAtEnd,
-                             ignored_.letter(), form, BestOf::of(options)};
+                             ignored_.letter(),
+                             form,
+                             BestOf::of(options),
+                             echo_,
+                             echo_ && options.logprobs ? i8(options.top_logprobs) : CompletionsHead::kNoTop,
+                             prompt_top_ ? i8(*prompt_top_) : CompletionsHead::kNoTop};
   char text[96];
   const int bytes =
       std::snprintf(text, sizeof text, R"("id":"%s-%s","created":%lld)", form == Form::kChat ? "chatcmpl" : "cmpl",
@@ -265,6 +293,20 @@ FieldError CompletionsReader::read_logprobs(const GivenField& field) {
   return {};
 }
 
+FieldError CompletionsReader::read_prompt_logprobs(const GivenField& field) {
+  u32 count;
+  if (const char* why = service::to_u32(field.option(), &count)) return {field.name, why};
+  if (count > kTopLogprobsMax) return {field.name, field.reason.print("%u, at most %u", count, kTopLogprobsMax)};
+  prompt_top_ = count;
+  return {};
+}
+
+void CompletionsReader::ask_prompt(u32 top) {
+  GenerateOptions& options = options_.base.generate;
+  options.set_given(kPromptLogprobsField);
+  options.prompt_logprobs = std::max(options.prompt_logprobs, top);
+}
+
 // As OpenAI's API has it: the keys are token ids.
 FieldError CompletionsReader::read_logit_bias(const GivenField& field) {
   JsonObject tokens;
@@ -291,13 +333,18 @@ class CompletionsWriter final : public service::AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, Items items) const override {
     size_t room = 2 * kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
-    for (const ResponseView& item : items) room += choice_room(call, item.generation);
+    const u32 candidates = head_of<CompletionsHead>(call.context).choices.candidates;
+    for (size_t at = 0; at < items.size(); at += candidates) {
+      room += candidates * prompt_room(call, items[at].generation.prompt);
+      for (const ResponseView& item : items.subspan(at, candidates)) room += choice_room(call, item.generation);
+    }
     return room;
   }
 
   u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
     JsonWriter out(buffer);
-    const u32 candidates = head_of<CompletionsHead>(call.context).choices.candidates;
+    const CompletionsHead head = head_of<CompletionsHead>(call.context);
+    const u32 candidates = head.choices.candidates;
     CallUsage usage;
     write_head(out, call, false);
     u64 index = 0;
@@ -310,13 +357,19 @@ class CompletionsWriter final : public service::AnswerWriter {
       usage.output_tokens += item.usage->output_tokens;
     }
     out.raw("],");
+    if (head.form == Form::kChat && head.prompt_top >= 0) {
+      out.raw(R"("prompt_logprobs":)");
+      write_prompt_logprobs(out, call, items[0].generation.prompt, u32(head.prompt_top));
+      out.raw(",");
+    }
     write_usage(out, call, of_prompts(call, usage));
     return out.raw("}").end();
   }
 
   size_t chunk_room(const AnsweredCall& call, const ChunkView& chunk) const override {
     const size_t head = kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
-    return choice_room(call, chunk.generation) + 4 * (head + kAround) + kDone.size();
+    return choice_room(call, chunk.generation) + prompt_room(call, chunk.generation.prompt) + 4 * (head + kAround) +
+           kDone.size();
   }
 
   // One event, or of a message several. The last one of all choices is followed by that of the usage, if asked for, and

@@ -61,7 +61,12 @@ struct CompletionsHead {
   Usage usage = Usage::kNone;
   char ignored = '@';  // a letter of IgnoredFields
   Form form = Form::kText;
-  BestOf choices = {};  // of each prompt
+  BestOf choices = {};     // of each prompt
+  bool echo = false;       // the text begins with the prompt
+  i8 echo_top = kNoTop;    // likeliest tokens beside the prompt's own in an echo; kNoTop: no log-probabilities
+  i8 prompt_top = kNoTop;  // the same of vLLM's prompt_logprobs
+
+  static constexpr i8 kNoTop = -1;
 };
 
 // POST /v1/completions.
@@ -76,11 +81,16 @@ class CompletionsReader : public FieldsReader {
     view = options_.base;
     prompt(index / candidates(), view);
     make_candidate(view, index % candidates());
+    // In a stream the chunks of other choices may come first.
+    if (echo_ && stream_ && options_.base.generate.scores_prompt()) view.generate.set_given(kPromptLogprobsField);
     return {};
   }
   std::string_view context() const override { return context_; }
   // Ids of tokens have a place among the log-probabilities only.
-  Output wants() const override { return options_.base.generate.logprobs ? Output::kGeneration : Output::kText; }
+  Output wants() const override {
+    const GenerateOptions& options = options_.base.generate;
+    return options.logprobs || options.scores_prompt() ? Output::kGeneration : Output::kText;
+  }
   bool streams() const override { return stream_; }
 
  protected:
@@ -89,7 +99,8 @@ class CompletionsReader : public FieldsReader {
 
   FieldRows fields() const override;
   void clear() override {
-    stream_ = usage_ = usage_so_far_ = false;
+    stream_ = usage_ = usage_so_far_ = echo_ = false;
+    prompt_top_.reset();
     biases_.clear();
     prompt_.clear();
   }
@@ -104,12 +115,15 @@ class CompletionsReader : public FieldsReader {
   FieldError read_stream_options(const GivenField& field);
   FieldError read_structured_outputs(const GivenField& field);
   FieldError read_logprobs(const GivenField& field);
+  FieldError read_prompt_logprobs(const GivenField& field);
+  void ask_prompt(u32 top);
   FieldError read_logit_bias(const GivenField& field);
 
   const u32 items_max_;
   TextInput prompt_;
   std::vector<TokenBias> biases_;
-  bool stream_ = false, usage_ = false, usage_so_far_ = false;
+  bool stream_ = false, usage_ = false, usage_so_far_ = false, echo_ = false;
+  std::optional<u32> prompt_top_;  // of vLLM's prompt_logprobs
   std::string context_;
 };
 

@@ -192,6 +192,7 @@ void StepMethod::fill(const edge::StepItem& item, const Route& route, RequestVie
   GenerateOptions& generate = view.generate;
   static_cast<Sampling&>(generate) = *item.generate;
   generate.given = ~u32(0);
+  if (!(options.flags & kPromptLogprobs)) generate.forget(kPromptLogprobsField);
   generate.ignore_eos = options.flags & kIgnoreEos;
   generate.logprobs = options.flags & kLogprobs;
   view.attached = item.attached;

@@ -13,6 +13,12 @@
 
 namespace fastqps::service {
 
+// Likeliest tokens that are copied from a slot.
+struct TopRows {
+  std::vector<u32> ids;
+  std::vector<float> logprobs;
+};
+
 class GenerationCalls {
  public:
   GenerationCalls(Tables& tables, AnswerReader& reader, ItemRecords& records, Answers& answers)
@@ -28,7 +34,13 @@ class GenerationCalls {
  private:
   void write_sampling(const RequestView& view, u32 route, Sampling& sampling);
   void advance(u32 slot, u32 made, Finish finish);
+  // Tokens of the slot's prompt that stand in front of its answer.
+  u32 scored(u32 slot) const;
   TokenAnswer answer(u32 slot);
+  TopView top(const TokenAnswer& answer, u32 from, u32 n, u32 columns, TopRows& rows);
+  void begin_echo(u32 slot);
+  PromptView read_prompt(u32 slot);
+  void answer_alone(u32 slot);
   bool answer_choice(u32 slot, u32 made);
   GenerationView read_tokens(u32 slot, u32 made, Finish finish);
   void send_chunk(u32 slot, const GenerationView& view);
@@ -40,7 +52,8 @@ class GenerationCalls {
   Answers& answers_;
   transport::Seeds seeds_;
   // of the chunk or answer that is being written
-  std::vector<u32> ids_, top_ids_, offsets_;
+  std::vector<u32> ids_, prompt_ids_, offsets_;
+  TopRows top_, prompt_top_;
   std::string text_;
 };
 

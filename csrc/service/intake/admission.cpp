@@ -122,7 +122,8 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   if (const u32 most = route.max_output_tokens + beside; options.max_tokens > most)
     return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, most);
   const u32 max_tokens = answer_limit(options, route);
-  if (options.min_tokens > max_tokens && view.input != Input::kStep)  // an edge's may be the checkpoint's own
+  if (options.min_tokens > max_tokens && !options.prompt_alone() &&
+      view.input != Input::kStep)  // an edge's may be the checkpoint's own
     return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
   if (TokenAnswer::bytes(max_tokens, options.top_logprobs) > answer_room_)
     return refusals_.refuse_field("generate.top_logprobs", "%u, at most %u for %u tokens", options.top_logprobs,

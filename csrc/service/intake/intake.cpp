@@ -87,9 +87,16 @@ Refusal RequestQueue::hold_answer(u32 slot) {
   const u32 r = tables_.items[slot].route;
   const Route& route = tables_.memory.route(r);
   const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
-  const u64 bytes = generates(route.task)         ? TokenAnswer::bytes(s.sampling)
+  const bool generated = generates(route.task);
+  const u32 scored = generated ? scored_tokens(s, n_tokens) : 0;
+  const u64 bytes = generated ? TokenAnswer::bytes(scored + s.sampling.max_tokens, s.sampling.top_logprobs)
                     : traits(route.task).by_token ? answer_bytes(route, s, n_tokens)
                                                   : 0;
+  if (const u64 most = tables_.memory.segment.sizes().longest_answer(); scored && bytes > most)
+    return tables_.refusals.refuse_field(
+        "generate.prompt_logprobs", "%u of the prompt's and %u more tokens with %u likeliest ones each, at most %llu",
+        scored, s.sampling.max_tokens, s.sampling.top_logprobs,
+        (unsigned long long)(most / TokenAnswer::token_bytes(s.sampling.top_logprobs)));
   if (tables_.items.large_answers.hold(slot, bytes)) return {};
   Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
                                             "all %llu places of this front door for large answers are in use",
@@ -118,32 +125,33 @@ Refusal Intake::attach(const RequestView& view, u32 slot) {
   choices_.reset();
   for (u32 kind = 0; kind < view.attached.size(); kind++)
     if (!view.attached[kind].empty())
-      if (!tables_.items.attachments.hold(slot, AttachmentKind(kind), view.attached[kind])) return no_room("parts");
+      if (!tables_.items.attachments.hold(slot, AttachmentKind(kind), view.attached[kind])) return no_room();
   if (const GenerateOptions& options = view.generate; options.structure) {
     part_.assign(1, char(options.structure)).append(options.structure_text);
-    if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room("structures");
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room();
   }
   if (const u32 n = view.generate.logit_bias.count) {
     TokenBias biases[kLogitBiasMax];
     logit_bias(view, biases);
     std::sort(biases, biases + n, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
     const std::string_view bytes(reinterpret_cast<const char*>(biases), n * sizeof(TokenBias));
-    if (!tables_.items.attachments.hold(slot, AttachmentKind::kLogitBias, bytes)) return no_room("biases");
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kLogitBias, bytes)) return no_room();
   }
   if (view.generate.choices.count) {
     if (Refusal refusal = input_.read_choices(view, tables_.items[slot].route, choices_)) return refusal;
     const std::vector<u32> words = script_words(choices_->tree.script());
     part_.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(u32));
-    if (!tables_.items.attachments.hold(slot, AttachmentKind::kScript, part_)) return no_room("choices");
+    if (!tables_.items.attachments.hold(slot, AttachmentKind::kScript, part_)) return no_room();
   }
   return {};
 }
 
-Refusal Intake::no_room(const char* parts) {
+Refusal Intake::no_room() {
   const u64 room = tables_.memory.segment.sizes().attachment_bytes;
-  Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
-                                            "requests with other %s use the %llu KiB of this front door", parts,
-                                            (unsigned long long)room >> 10);
+  Refusal refusal = tables_.refusals.refuse(
+      StatusCode::kResourceExhausted,
+      "structures, choices and logit_bias of the requests in flight use the %llu KiB of this front door",
+      (unsigned long long)room >> 10);
   refusal.retry_after_ms = 100;
   return refusal;
 }

@@ -86,8 +86,9 @@ class Intake {
     item.traced = records_.is_traced(view, from, slot, route);
     item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->records());
     const u64 parsed_ns = item.stamped ? now_ns() : 0;
-    Refusal refusal = input_.fill(view, route, slot, item);
-    if (!refusal && generates(tables_.memory.route(route).task)) refusal = attach(view, slot);
+    // What refuses comes first: a text that another thread tokenizes keeps its slot until that is done.
+    Refusal refusal = generates(tables_.memory.route(route).task) ? attach(view, slot) : Refusal{};
+    if (!refusal) refusal = input_.fill(view, route, slot, item);
     if (item.stamped) stamp(from, slot, begin, parsed_ns);
     if (refusal) return tables_.slots.discard(slot), refused(tenant, refusal);
 
@@ -105,7 +106,7 @@ class Intake {
  private:
   Begun begin_parse(const Origin& from);
   Refusal attach(const RequestView& view, u32 slot);
-  Refusal no_room(const char* parts);
+  Refusal no_room();
   void stamp(const Origin& from, u32 slot, Begun begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void name_caller(u32 slot, std::string_view siblings, TenantId tenant);

@@ -149,13 +149,13 @@ Refusal SlotInput::read_choices(const RequestView& view, u32 r, std::unique_ptr<
   texts_of(view, &GenerateOptions::choices, texts);
   const u32 n = view.generate.choices.count;
   std::vector<std::vector<u32>> ids(n);
+  std::vector<u32> made(route.max_output_tokens);
   for (u32 i = 0; i < n; i++) {
-    ids[i].resize(route.max_output_tokens);
-    const text::Encoded encoded = setup.tokenizer->encode_fixed(texts[i], {}, ids[i].data(), route.max_output_tokens);
+    const text::Encoded encoded = setup.tokenizer->encode_fixed(texts[i], {}, made.data(), route.max_output_tokens);
     if (!encoded.n_total || encoded.n_total > encoded.n_tokens)
       return tables_.refusals.refuse_field(kField, "text %u has %u tokens, must have 1 to %u", i, encoded.n_total,
                                            route.max_output_tokens);
-    ids[i].resize(encoded.n_tokens);
+    ids[i].assign(made.begin(), made.begin() + encoded.n_tokens);
     if (Refusal refusal = check_ids(kField, ids[i].data(), encoded.n_tokens, route)) return refusal;
     if (const auto same = std::find(ids.begin(), ids.begin() + i, ids[i]) - ids.begin(); same < i)
       return tables_.refusals.refuse_field(kField, "texts %u and %u are the same tokens", u32(same), i);

@@ -22,26 +22,51 @@ u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, S
   return n;
 }
 
-void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
-                       bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices) {
-  detokenizer_ = detokenizer;
-  max_tokens_ = max_tokens, top_ = top;
-  choices_ = std::move(choices);
-  stream_ = stream;
-  keeps_stop_ = keeps_stop;
-  (void)stops_.assign(stops, keeps_stop);  // check_request() has checked the limits
+void Generation::begin(AnswerStart start) {
+  detokenizer_ = start.detokenizer;
+  max_tokens_ = start.max_tokens, top_ = start.top;
+  choices_ = std::move(start.choices);
+  prompt_ = std::move(start.prompt);
+  stream_ = start.stream;
+  keeps_stop_ = start.keeps_stop;
+  (void)stops_.assign(start.stops, keeps_stop_);  // check_request() has checked the limits
   begun = false;
   restart();
 }
 
 void Generation::restart() {
-  state_ = {};
+  state_ = prompt_ ? prompt_->state : text::DetokenizerState();
   stops_.restart();
-  taken_ = characters_ = 0;
+  taken_ = 0;
+  characters_ = prompt_ ? prompt_->characters : 0;
   stopped_ = false;
 }
 
-void Generation::end() { stops_ = {}, piece_ = {}, choices_ = {}; }
+void Generation::end() { stops_ = {}, piece_ = {}, choices_ = {}, prompt_ = {}; }
+
+// The answer's text goes on where the prompt's ends. In one that was given no character is left to be completed.
+void Generation::read_prompt(std::span<const u32> ids) {
+  if (!detokenizer_) return;
+  PromptPart& prompt = *prompt_;
+  std::string text;
+  u32 characters = 0;
+  for (const u32& id : ids) {
+    prompt.offsets.push_back(characters);
+    const size_t before = text.size();
+    detokenizer_->append(prompt.state, &id, 1, text);
+    characters += text::count_chars(std::string_view(text).substr(before));
+  }
+  if (prompt.text.empty()) {
+    if (prompt.alone) detokenizer_->finish(prompt.state, text);
+    prompt.text = std::move(text);
+  } else {
+    prompt.state.n_held = 0;
+    prompt.state.bytes.clear();
+  }
+  prompt.characters = text::count_chars(prompt.text);
+  for (u32& offset : prompt.offsets) offset = std::min(offset, prompt.characters);
+  restart();
+}
 
 void Generation::read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets) {
   if (!detokenizer_) {

@@ -22,8 +22,9 @@ namespace fastqps::service {
 using StopIds = std::array<u32, IdList::kMax + kStopStringsMax>;
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids);
 
-// Tokens that an answer may have.
+// Tokens that a dispatcher may make: one, which is left out, where nothing is to be generated.
 inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
+  if (options.prompt_alone()) return 1;
   return options.max_tokens ? std::min(options.max_tokens, route.max_output_tokens) : route.max_output_tokens;
 }
 
@@ -34,15 +35,38 @@ struct ChoiceTexts {
   bool logprobs;  // those of the chosen text's tokens are wanted
 };
 
+// What a request wants of its prompt, beside an answer or alone.
+struct PromptPart {
+  bool logprobs = false;         // of its tokens, which stand in front of the answer's in the slot
+  bool echo = false;             // the text begins with it
+  bool alone = false;            // the token that is made is left out
+  bool answer_logprobs = false;  // those of the answer are wanted, too
+  u32 top = 0, answer_top = 0;   // likeliest tokens in the place of each of the prompt's tokens, and of the answer's
+  std::string text;              // as it was given; empty: its tokens' text stands for it
+  // Of an echo, once its tokens are known.
+  text::DetokenizerState state = {};  // behind it
+  std::vector<u32> offsets = {};      // how many characters are in front of each token
+  u32 characters = 0;
+};
+
+// How a request is to be answered.
+struct AnswerStart {
+  const text::Detokenizer* detokenizer;  // null: token ids only; otherwise it must outlive the answer
+  std::span<const std::string_view> stops;
+  bool stream, keeps_stop;  // keeps_stop: the text has the stop string, or the stop token, that ends it
+  u32 max_tokens, top;      // of its answer in the slot, without the prompt's tokens
+  std::unique_ptr<ChoiceTexts> choices;
+  std::unique_ptr<PromptPart> prompt;
+};
+
 // The state of one request's reader. The tokens stay in the slot. In the steady state nothing is allocated, and the
 // text held back is shorter than the longest stop string.
 class Generation {
  public:
-  // detokenizer: null for token ids only; otherwise it must outlive this object. The stop strings are copied.
-  // keeps_stop: the text has the stop string, or the stop token, that ends it. max_tokens, top: of its answer in the
-  // slot.
-  void begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream,
-             bool keeps_stop, u32 max_tokens, u32 top, std::unique_ptr<ChoiceTexts> choices);
+  // The stop strings are copied.
+  void begin(AnswerStart start);
+  // The tokens of a prompt that its answer repeats. Called before the first read().
+  void read_prompt(std::span<const u32> ids);
   // Discards the tokens read so far.
   void restart();
   // Prepares the object for another request.
@@ -53,8 +77,9 @@ class Generation {
   // unless it is kept. offsets: null, or where to append for each token how many characters were complete before it.
   void read(std::span<const u32> ids, Finish finish, std::string& text, std::vector<u32>* offsets = nullptr);
 
-  // What its slot has.
-  TokenAnswer answer(std::span<u8> room) const { return {room, max_tokens_, top_}; }
+  // What its slot has, with so many tokens of the prompt in front.
+  TokenAnswer answer(std::span<u8> room, u32 scored) const { return {room, scored + max_tokens_, top_}; }
+  PromptPart* prompt() const { return prompt_.get(); }           // null: nothing of it is wanted
   const ChoiceTexts* choices() const { return choices_.get(); }  // null: any text is possible
   u32 taken() const { return taken_; }                           // tokens read
   bool stopped() const { return stopped_; }                      // by a stop string: later tokens are not read
@@ -73,6 +98,7 @@ class Generation {
   u32 max_tokens_ = 0, top_ = 0;
   bool stream_ = false, stopped_ = false, keeps_stop_ = false;
   std::unique_ptr<ChoiceTexts> choices_;
+  std::unique_ptr<PromptPart> prompt_;
 };
 
 // By slot; pooled.

@@ -68,6 +68,12 @@ void KeptAnswers::keep(u32 index, const ResponseView& answer) {
   kept.generation.top.ids = copy(answer.generation.top.ids);
   kept.generation.top.logprobs = copy(answer.generation.top.logprobs);
   kept.generation.text_offsets = copy(answer.generation.text_offsets);
+  PromptView& prompt = kept.generation.prompt;
+  prompt.token_ids = copy(prompt.token_ids);
+  prompt.logprobs = copy(prompt.logprobs);
+  prompt.top = {copy(prompt.top.ids), copy(prompt.top.logprobs)};
+  prompt.text = copy(prompt.text);
+  prompt.text_offsets = copy(prompt.text_offsets);
   kept.sparse.ids = copy(answer.sparse.ids);
   kept.sparse.weights = copy(answer.sparse.weights);
   kept.timings = copy(answer.timings);

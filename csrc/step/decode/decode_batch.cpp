@@ -151,6 +151,8 @@ bool DecodeBatch::has_room_ahead(const DecodeStep& step) const {
 
 u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked,
                        std::span<const TokenBias> biases, Script script) {
+  const u32 before = prefix_len_ + n;
+  if (flags & kPromptLogprobs && script.rows.empty()) script = script_of_prompt({ids, n}), n = 1;
   const bool repeated = repeats(ids, n), waits = repeated && newest_.in_step && has_room_ahead(step);
   const bool copied = repeated && !newest_.in_step;
   const u32 n_rows = copied ? kRepeatedRows : n;
@@ -186,7 +188,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   }
   const bool biased = biases_ && !biases.empty();
   if (biased) write_biases(kv, biases);
-  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), prefix_len_ + n,
+  fill_params(params, kv, sampling, u8(flags | (s.given ? kLogprobs : 0)), before,
               (masked ? u32(kParamMasked) : 0) | (biased ? u32(kParamBiased) : 0));
   return kv;
 }

@@ -78,6 +78,8 @@ class DecodeBatch {
 
   // Tokens of a sequence that the device has returned.
   u32 made(u32 kv) const { return sequences_[kv].made; }
+  // Those of them that are its script's: the first ones.
+  u32 given(u32 kv) const { return sequences_[kv].given; }
 
   // Decides how many rows of each script the next step has: one at least, and more while there are not more than `most`
   // runs in all. Returns their number. Not called, each has one.
@@ -89,7 +91,7 @@ class DecodeBatch {
   // Adds a prompt of n >= 1 ids as a new sequence. Returns its cache slot, which identifies the sequence until retire()
   // returns its last token or drop() ends it. Returns kNobody, and does nothing, if there is no cache slot, run or room
   // for its rows. If this step computes the same prompt, its first run is in the next one. script: what the
-  // sequence computes before it chooses tokens.
+  // sequence computes before it chooses tokens. With kPromptLogprobs it is that of the prompt.
   u32 admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& sampling, u8 flags, bool masked = false,
             std::span<const TokenBias> biases = {}, Script script = {});
 

@@ -162,11 +162,13 @@ void DecodeStepper::read_controls() {
     const u32 place = place_of(door, slot);
     if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return void(end_waiting(door, slot, seq));
     DecodeBatch& batch = batch_at(place);
-    const u32 made = batch.made(place % max_running());
+    const u32 made = batch.made(place % max_running()), chosen = requests_[place].chosen(made);
     const u64 deadline = claimer_.slot(requests_[place].claim).deadline_ns;
     const bool expired = deadline && now_ns() >= deadline;
-    expired ? times_.learn_cut(made) : times_.learn_end(made);
-    prompt_rows_.learn(requests_[place].claim.n_tokens, made);
+    if (chosen == made) {  // else rows of a script shared steps
+      expired ? times_.learn_cut(made) : times_.learn_end(made);
+      prompt_rows_.learn(requests_[place].claim.n_tokens, made);
+    }
     batch.drop(place % max_running());
     end(place, made);
   });
@@ -215,7 +217,16 @@ bool DecodeStepper::admit(u32 s, const Claim& claim, u64 claimed_ns, u64 ticket)
   if (kv == DecodeBatch::kNobody) return false;
   const u32 at = place(lane, kv);
   place_of(claim.door, claim.slot) = at;
-  requests_[at] = {claim, claimed_ns, 0, 0, 0, ticket, sampling.max_tokens, sampling.top_logprobs};
+  const u32 scored = scored_tokens(slot, prompt_of(claim));
+  requests_[at] = {claim,
+                   claimed_ns,
+                   0,
+                   0,
+                   0,
+                   ticket,
+                   scored + sampling.max_tokens,
+                   sampling.top_logprobs,
+                   batches_[lane].given(kv)};
   steps_[s].joined.push_back(at);
   return true;
 }
@@ -397,8 +408,8 @@ bool DecodeStepper::scatter(u32 s) {
   u32 tokens = 0;
   ended_.clear();
   batches_[lane].retire(step.rows, [&](u32 kv, u32 made, Token token) {
-    const u32 at = place(lane, kv);
-    tokens++;
+    const u32 at = place(lane, kv), chosen = requests_[at].chosen(made + 1);
+    tokens += chosen > 0;
     if (std::isnan(token.logprob)) {
       if (token.finish == Finish::kNot) batches_[lane].drop(kv);
       not_finite(claimer_.slot(requests_[at].claim));
@@ -406,9 +417,9 @@ bool DecodeStepper::scatter(u32 s) {
     }
     write(requests_[at], made, token);
     if (token.finish == Finish::kNot) return;
-    if (!canary) {
-      times_.learn_end(made + 1);
-      prompt_rows_.learn(requests_[at].claim.n_tokens, made + 1);
+    if (!canary && chosen) {
+      times_.learn_end(chosen);
+      prompt_rows_.learn(requests_[at].claim.n_tokens, chosen);
     }
     end(at, made + 1);
   });

@@ -136,6 +136,9 @@ class DecodeStepper final : public Stepper {
     u32 made;                     // tokens, once it has ended
     u64 ticket = 0;               // of one with a structure
     u32 max_tokens = 0, top = 0;  // of its answer
+    u32 given = 0;                // tokens in front of those that are chosen: its script's
+
+    u32 chosen(u32 made) const { return made - std::min(made, given); }
   };
   // A claimed request with a structure, until it joins a step.
   struct Waiting {

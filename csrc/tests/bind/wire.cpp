@@ -135,8 +135,8 @@ struct Response {
   ResponseView view;
   std::string text;
   std::string raw;
-  std::vector<float> floats, top_floats;
-  std::vector<u32> ids, top_ids;
+  std::vector<float> floats, top_floats, prompt_floats;
+  std::vector<u32> ids, top_ids, prompt_ids;
   std::deque<Response> choices;  // of the generation, beside the first
   std::vector<GenerationView> other_choices;
   std::deque<std::string> names;
@@ -204,10 +204,14 @@ struct Response {
   }
   void read_generation(const py::handle& in) {
     i32 reason;
-    std::tie(text, ids, reason, floats, top_ids, top_floats) = in.cast<
-        std::tuple<std::string, std::vector<u32>, i32, std::vector<float>, std::vector<u32>, std::vector<float>>>();
+    using Ids = std::vector<u32>;
+    using Floats = std::vector<float>;
+    std::tie(text, ids, reason, floats, top_ids, top_floats, prompt_ids, prompt_floats) =
+        in.cast<std::tuple<std::string, Ids, i32, Floats, Ids, Floats, Ids, Floats>>();
     view.output = Output::kGeneration;
     view.generation = {text, ids, floats, FinishReason(reason), {top_ids, top_floats}};
+    // With the same likeliest tokens as the answer.
+    if (!prompt_ids.empty()) view.generation.prompt = {prompt_ids, prompt_floats, {top_ids, top_floats}};
   }
   void read_choices(const py::handle& in) {
     for (const py::handle each : in) {

@@ -193,7 +193,7 @@ TEST(a_decoders_step_brings_all_of_its_words) {
     for (u32 i = 0; i < host.words; i++) in[i] = i32(random() % 1000);
     in[kHeaderTokens] = i32(row.tokens), in[kHeaderRuns] = i32(row.runs), in[kHeaderAdmitted] = i32(row.admitted);
     for (u32 i = 0; i <= row.runs; i++) in[host.starts + i] = i32(i * row.tokens / row.runs);
-    in[kHeaderTop] = row.tokens % 2, in[kHeaderTargets] = row.runs % 2;
+    in[kHeaderTop] = row.tokens % 2, in[kHeaderTargets] = row.runs % 2, in[kHeaderCopies] = 0;
     std::vector<i32> expected(row.runs);
     for (u32 i = 0; i < row.runs; i++)
       for (i32 at = in [host.starts + i]; at < in[host.starts + i + 1]; at++)
@@ -223,6 +223,61 @@ TEST(a_decoders_step_brings_all_of_its_words) {
   }
   CHECK(step->launch({3, 9, 4}) == CudaStep::Launch::kTooLarge);
   CHECK(step->launch({101, 101, 0}) == CudaStep::Launch::kTooLarge);
+}
+
+// One after the other, in front of the graph: the second copy reads what the first one has written.
+TEST(cache_slots_are_copied_in_front_of_a_step) {
+  const DecodeLayout host(16, 4);
+  constexpr u32 kPlanes = 3, kSlots = 5, kHeads = 2, kLength = 7, kRowBytes = 12, kHistory = 11, kPrefix = 4;
+  std::mt19937 random(1);
+  struct Memory {
+    std::vector<char> cache = std::vector<char>(kPlanes * kSlots * kHeads * kLength * kRowBytes);
+    std::vector<i32> history = std::vector<i32>(kSlots * kHistory);
+    bool operator==(const Memory&) const = default;
+  };
+  Memory memory, seen;
+  for (char& byte : memory.cache) byte = char(random());
+  for (i32& word : memory.history) word = i32(random());
+  Memory want = memory;
+  const u32 copies[][kCopyWords] = {{1, 3, 5}, {3, 0, 6}, {2, 4, 1}};
+  for (const auto& [from, to, n] : copies) {
+    for (u32 plane = 0; plane < kPlanes; plane++)
+      for (u32 head = 0; head < kHeads; head++) {
+        const auto at = [&](u32 slot) {
+          return want.cache.begin() + ((plane * kSlots + slot) * kHeads + head) * kLength * kRowBytes;
+        };
+        std::copy_n(at(from), n * kRowBytes, at(to));
+      }
+    const auto tokens = [&](u32 slot) { return want.history.begin() + slot * kHistory + kPrefix; };
+    std::copy_n(tokens(from), n, tokens(to));
+  }
+
+  std::vector<i32> staging(host.words), output(kStampWords + host.out_words);
+  const SlotMemory slots{
+      memory.cache.data(), memory.history.data(), kPlanes, kSlots, kHeads, kLength, kRowBytes, kHistory, kPrefix};
+  DeviceTime time;
+  CudaLane lane(*cuda().api, time, DecodeBlocks{host, slots}, cuda().stream(), staging.data(), output.data());
+  struct Graph {
+    const Memory& memory;
+    Memory& seen;
+  } graph{memory, seen};
+  const auto look = [](void* user) { static_cast<Graph*>(user)->seen = static_cast<Graph*>(user)->memory; };
+  CHECK(lane.add(cuda().make_graph(look, &graph, reinterpret_cast<i64*>(output.data())), 16, 4));
+  CudaStatus status;
+  auto step = CudaStep::open(lane, &status);
+  CHECK(step);
+  const auto run = [&](i32 n) {
+    step->staging()[kHeaderCopies] = n;
+    cuda().mark();
+    CHECK(step->launch({1, 1, 0}) == CudaStep::Launch::kDone);
+    CHECK(step->wait(test::kPatienceNs, 0) == CudaStep::Progress::kDone);
+    CHECK(seen == (n ? want : memory));
+    CHECK_EQ(cuda().count("cudaMemcpy3DAsync"), i64(n));
+    CHECK_EQ(cuda().count("cudaMemcpyAsync"), i64(n + 2));
+  };
+  run(0);
+  std::memcpy(step->staging() + host.copies, copies, sizeof copies);
+  run(3);
 }
 
 TEST(the_smallest_graph_that_holds_a_step_runs_it) {

@@ -264,6 +264,33 @@ TEST(biases_of_a_completion) {
   CHECK_EQ(item_of(reader).generate.logit_bias.count, 0u);
 }
 
+TEST(an_echo_asks_for_the_prompts_logprobs) {
+  CompletionsReader reader(kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","echo":true,"logprobs":3,"prompt_logprobs":1,"max_tokens":0})"), "");
+  RequestView view = item_of(reader);
+  CHECK(view.generate.echo && view.generate.scores_prompt() && view.generate.prompt_alone());
+  CHECK(view.generate.prompt_logprobs == 3 && view.generate.top_logprobs == 3);
+  const CompletionsHead head = head_of<CompletionsHead>(reader.context());
+  CHECK(head.echo && head.echo_top == 3 && head.prompt_top == 1);
+  ReasonText reason;
+  CHECK(!check_request(view, reason));
+
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","echo":true,"max_tokens":0})"), "");
+  view = item_of(reader);
+  CHECK(view.generate.echo && !view.generate.scores_prompt() && !check_request(view, reason));
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","max_tokens":0})"), "");
+  CHECK_EQ(std::string(check_request(item_of(reader), reason).field), "generate.max_tokens");
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","prompt_logprobs":0,"guided_choice":["b"]})"), "");
+  CHECK_EQ(std::string(check_request(item_of(reader), reason).field), "generate.prompt_logprobs");
+
+  // Only the first candidate computes it; in a stream each, because any may come first.
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","echo":true,"logprobs":0,"n":2})"), "");
+  CHECK(!reader.item(1, view) && view.generate.echo && !view.generate.scores_prompt());
+  CHECK(!reader.item(0, view) && view.generate.scores_prompt());
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","echo":true,"logprobs":0,"n":2,"stream":true})"), "");
+  CHECK(!reader.item(1, view) && view.generate.scores_prompt());
+}
+
 // Each prompt's are neighbours, and each is that of a request with its own seed.
 TEST(choices_of_prompts) {
   CompletionsReader reader(kItemsMax);
@@ -299,7 +326,13 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","n":2,"best_of":1})", "best_of: 1, at least n, 2"},
       {R"({"prompt":"a","best_of":2,"stream":true})",
        "best_of: 2 with n 1: which ones are best is known only at the end, so a stream has as many as n"},
-      {R"({"prompt":"a","echo":true})", "echo: can only have its default here"},
+      {R"({"prompt":"a","echo":1})", "echo: must be a bool"},
+      {R"({"prompt":"a","prompt_logprobs":21})", "prompt_logprobs: 21, at most 20"},
+      {R"({"prompt":"a","prompt_logprobs":-1})", "prompt_logprobs: must be an integer, 0 or more"},
+      {R"({"prompt":"a","prompt_logprobs":0,"stream":true})",
+       "prompt_logprobs: cannot be given with stream, as in vLLM; use echo"},
+      {R"({"prompt":"a","max_tokens":0,"echo":true,"n":2})",
+       "n: 2, at most 1 with max_tokens 0: there is the prompt alone"},
       {R"({"prompt":"a","logit_bias":{"x":1}})", "logit_bias: 'x' is no token id"},
       {R"({"prompt":"a","logit_bias":{"-5":1}})", "logit_bias: '-5' is no token id"},
       {R"({"prompt":"a","logit_bias":{"5":"1"}})", "logit_bias: the value of token 5 must be a number"},
@@ -311,7 +344,6 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","presence_penalty":"no"})", "presence_penalty: must be a number"},
       {R"({"prompt":"a","stop":5})", "stop: must be a string or an array of strings"},
       {R"({"prompt":"a","stop":["a",5]})", "stop: must be a string or an array of strings"},
-      {R"({"prompt":"a","max_tokens":0})", "max_tokens: is 0, must be at least 1"},
       {R"({"prompt":"a","stop_token_ids":[1,2,3,4,5,6,7,8,9]})", "stop_token_ids: has more than 8 ids"},
       {R"({"prompt":"a","suppress_token_ids":[1,-2]})", "suppress_token_ids: must be an array of token ids"},
       {R"({"prompt":"a","stop":["","","","","","","","","","","","","","","","",""]})",
@@ -439,6 +471,36 @@ TEST(likeliest_tokens_of_completions) {
       R"("text_offset":[0,1]})";
   CHECK(answered(kCompletionsWriter, call, {&item, 1}).find(logprobs) != std::string::npos);
   CHECK(chunk_of(kCompletionsWriter, call, {.generation = item.generation}).find(logprobs) != std::string::npos);
+}
+
+// The prompt's tokens come first, the first of them without a number; and vLLM's form beside them.
+TEST(prompts_of_completions) {
+  const Likely likely;
+  const u32 prompt_ids[] = {4, 1, 2}, prompt_top[] = {1, 3, 3, 1}, prompt_offsets[] = {0, 2, 3};
+  const float prompt_logprobs[] = {-0.25f, -7}, prompt_top_logprobs[] = {-0.25f, -1, -2, -3};
+  ResponseView item;
+  item.output = Output::kGeneration, item.generation = likely.view();
+  item.generation.prompt = {
+      prompt_ids, prompt_logprobs, {prompt_top, prompt_top_logprobs}, "\xc3\xbc\"a", prompt_offsets};
+  const std::string context =
+      std::string(bytes_of(CompletionsHead{.echo = true, .echo_top = 1, .prompt_top = 2})) + R"("id":"cmpl-1")";
+  const AnsweredCall call{context, "m@1", &likely.texts};
+  const std::string whole = answered(kCompletionsWriter, call, {&item, 1});
+  const std::string echoed =
+      R"({"text":"ü\"aaü\"","index":0,"logprobs":{"tokens":["ü\"","a","bytes:\\xe2\\x82","a","ü\""],)"
+      R"("token_logprobs":[null,-0.25,-7,-0.5,-4],"top_logprobs":[null,{"a":-0.25},{"a":-2,"bytes:\\xe2\\x82":-7},)"
+      R"({"a":-0.5,"bytes:\\xe2\\x82":-1},)";
+  CHECK(whole.find(echoed) != std::string::npos);
+  CHECK(whole.find(R"("text_offset":[0,2,3,0,1]})") != std::string::npos);
+  CHECK(whole.find(R"("prompt_logprobs":[null,{"1":{"logprob":-0.25,"rank":1,"decoded_token":"a"},)"
+                   R"("3":{"logprob":-1,"rank":2,"decoded_token":"a"}},)"
+                   "{\"2\":{\"logprob\":-7,\"rank\":null,\"decoded_token\":\"\xef\xbf\xbd\xef\xbf\xbd\"},"
+                   R"("3":{"logprob":-2,"rank":1,"decoded_token":"a"},)") != std::string::npos);
+  const std::string part = chunk_of(kCompletionsWriter, call, {.generation = item.generation});
+  CHECK(part.find(echoed) != std::string::npos);
+  item.generation.prompt = {};
+  CHECK(chunk_of(kCompletionsWriter, call, {.generation = item.generation}).find(R"("text":"aü\"")") !=
+        std::string::npos);
 }
 
 TEST(likeliest_tokens_of_chats) {

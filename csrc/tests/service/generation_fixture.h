@@ -48,6 +48,8 @@ struct Ask {
   std::optional<u32> no_repeat_ngram_size = {}, min_tokens = {};
   std::vector<u32> suppress_ids = {};
   u32 n = 0, best_of = 0;
+  std::optional<u32> prompt_logprobs = {};
+  bool no_tokens = false;  // max_tokens 0 is written
 
   std::string bytes() const {
     u8 buffer[65536];
@@ -66,6 +68,7 @@ struct Ask {
     u8 inner[32768];
     WireWriter generate(inner);
     generate.scalar(1, max_tokens);
+    if (no_tokens) generate.varint(varint_tag(1)), generate.varint(0);
     generate.float32(2, temperature);
     generate.scalar(3, top_k);
     generate.float32(4, top_p);
@@ -82,6 +85,7 @@ struct Ask {
     if (n) generate.varint(varint_tag(20)), generate.varint(n);
     if (best_of) generate.varint(varint_tag(21)), generate.varint(best_of);
     if (top_logprobs) generate.varint(varint_tag(22)), generate.varint(top_logprobs);
+    if (prompt_logprobs) generate.varint(varint_tag(23)), generate.varint(*prompt_logprobs);
     out.bytes(6, inner, size_t(generate.end() - inner));
     u8 options[64];
     WireWriter output(options);
@@ -125,6 +129,7 @@ struct Chunk {
   std::vector<float> logprobs;
   std::vector<u32> top_ids;
   std::vector<float> top_logprobs;
+  std::vector<Chunk> prompt = {};  // none, or one: its ids, logprobs and likeliest tokens
   u64 finish = 0;
   bool has_usage = false, has_timings = false;
   u64 input_tokens = 0, output_tokens = 0;
@@ -161,6 +166,19 @@ inline void read_top(std::string_view bytes, Chunk& chunk) {
   }
 }
 
+inline void read_prompt(std::string_view bytes, Chunk& chunk) {
+  for (WireReader in(bytes); !in.done();) {
+    u32 tag;
+    u64 value;
+    std::string_view part;
+    CHECK(in.tag(&tag) && in.bytes(&part));
+    if (tag >> 3 == 1)
+      for (WireReader list(part); !list.done(); chunk.ids.push_back(u32(value))) CHECK(list.varint(&value));
+    if (tag >> 3 == 2) read_floats(part, chunk.logprobs);
+    if (tag >> 3 == 3) read_top(part, chunk);
+  }
+}
+
 // first: the number of the field `text`.
 inline Chunk read_chunk(std::string_view bytes, u32 first = 2) {
   Chunk chunk;
@@ -178,6 +196,7 @@ inline Chunk read_chunk(std::string_view bytes, u32 first = 2) {
     if (field == first + 2) chunk.finish = value;
     if (field == 5) read_floats(part, chunk.logprobs);
     if (field == 8) read_top(part, chunk);
+    if (field == 9) read_prompt(part, chunk.prompt.emplace_back());
     if (first == 1 && field == 11) chunk.others.push_back(read_chunk(part, 1).text);
     if (first == 2 && field == 12) chunk.choice = value;
     if (first == 2 && field == 6) read_usage(part, chunk);
@@ -344,7 +363,8 @@ class TestDispatcher {
     u32 top_ids[kTopLogprobsMax];
     float top_logprobs[kTopLogprobsMax];
     for (u32 i = 0; i < kTopLogprobsMax; i++) top_ids[i] = id + i, top_logprobs[i] = -float(k) - 0.5f - float(i);
-    TokenAnswer(segment_.answer_room(s), s.sampling.max_tokens, s.sampling.top_logprobs)
+    const u32 scored = scored_tokens(s, s.n_tokens.load());
+    TokenAnswer(segment_.answer_room(s), scored + s.sampling.max_tokens, s.sampling.top_logprobs)
         .write(k, {id, -float(k) - 0.5f, top_ids, top_logprobs});
   }
 

@@ -130,6 +130,85 @@ TEST(likeliest_tokens_take_large_answers) {
   CHECK(test.answer(more).fields["grpc-message"].find("top_logprobs: 8, at most 7 for 24 tokens") != std::string::npos);
 }
 
+// The tokens of the prompt stand in front of the answer's, and come with its first part.
+TEST(prompts_have_log_probabilities_when_asked) {
+  Generating test;
+  const Ask ask{.ids = {5, 6, 7}, .max_tokens = 2, .top_logprobs = 1, .prompt_logprobs = 2};
+  const auto check_prompt = [](const Chunk& chunk) {
+    CHECK_EQ(chunk.prompt.size(), size_t(1));
+    CHECK(chunk.prompt[0].ids == Ids({5, 6, 7}));
+    CHECK(chunk.prompt[0].logprobs == std::vector<float>({-0.5f, -1.5f}));
+    CHECK(chunk.prompt[0].top_ids == Ids({6, 7, 7, 8}));
+    CHECK(chunk.prompt[0].top_logprobs == std::vector<float>({-0.5f, -1.5f, -1.5f, -2.5f}));
+  };
+  const i32 whole = test.start("Predict", ask);
+  CHECK(test.dispatcher->slot().flags & kPromptLogprobs && test.dispatcher->slot().flags & kLogprobs);
+  CHECK_EQ(test.dispatcher->slot().sampling.top_logprobs, 2u);
+  test.make({6, 7, 'a'});
+  test.finish('b', Finish::kLength);
+  const Chunk found = test.prediction(whole);
+  check_prompt(found);
+  CHECK(found.ids == Ids({'a', 'b'}) && found.text == "ab" && found.output_tokens == 2 && found.input_tokens == 3);
+  CHECK(found.logprobs == std::vector<float>({-2.5f, -3.5f}));
+  CHECK(found.top_ids == Ids({'a', 'b'}));
+
+  const i32 stream = test.start("Generate", ask);
+  test.make({6, 7});
+  CHECK(test.chunks(stream).empty());
+  test.make({'a'});
+  test.finish('b', Finish::kLength);
+  check_end(test, stream, FinishReason::kLength, 2);
+  const std::vector<Chunk> chunks = test.chunks(stream);
+  CHECK_EQ(chunks.size(), size_t(2));
+  check_prompt(chunks[0]);
+  CHECK(chunks[1].prompt.empty() && chunks[1].ids == Ids({'b'}));
+
+  // A stop string looks at the answer alone.
+  const i32 stopped = test.start("Predict", {.ids = {5, 'x'}, .max_tokens = 9, .stop = {"x"}, .prompt_logprobs = 0});
+  test.make({'x', 'a', 'x'});
+  const Chunk cut = test.prediction(stopped);
+  CHECK(cut.text == "a" && cut.ids == Ids({'a', 'x'}) && cut.logprobs.empty());
+  CHECK(cut.prompt[0].logprobs == std::vector<float>({-0.5f}) && cut.prompt[0].top_ids.empty());
+}
+
+TEST(a_prompt_is_scored_alone) {
+  Generating test;
+  for (const char* method : {"Predict", "Generate"})
+    for (const Ids& ids : {Ids{5, 6}, Ids{5}}) {
+      const i32 stream = test.start(method, {.ids = ids, .prompt_logprobs = 0, .no_tokens = true});
+      CHECK_EQ(test.dispatcher->slot().sampling.max_tokens, 1u);
+      if (ids.size() > 1) test.make({6});
+      test.finish('a', Finish::kStop);
+      const Chunk found = method[0] == 'P' ? test.prediction(stream) : test.chunks(stream).at(0);
+      CHECK(found.ids.empty() && found.text.empty() && found.prompt.size() == 1 && found.prompt[0].ids == ids);
+      CHECK_EQ(found.finish, u64(FinishReason::kLength));
+      CHECK(found.has_usage && found.output_tokens == 0 && found.input_tokens == ids.size());
+    }
+  const i32 refused = test.send("Predict", {.ids = {5}, .no_tokens = true});
+  CHECK_EQ(test.answer(refused).code(), kInvalid);
+  Sizes small = Generating::usual();
+  small.answer_bytes = TokenAnswer::bytes(kMaxOutput, 0);
+  Generating narrow(small);
+  const i32 large = narrow.send("Predict", {.ids = Ids(30, 5), .prompt_logprobs = 0});
+  CHECK_EQ(narrow.answer(large).code(), kInvalid);
+  CHECK(narrow.answer(large).fields["grpc-message"].find("prompt_logprobs: 29 of the prompt's and 24 more") !=
+        std::string::npos);
+}
+
+// The best candidate may be another than the one whose prompt is scored.
+TEST(the_first_choice_has_the_prompt) {
+  const float low[] = {-5}, high[] = {-1}, scored[] = {-3};
+  const u32 ids[] = {1, 2};
+  ResponseView candidates[3];
+  for (ResponseView& each : candidates) each.generation.logprobs = low;
+  candidates[2].generation.logprobs = high;
+  candidates[0].generation.prompt = {ids, scored};
+  std::vector<GenerationView> out;
+  choose({2, 3, true}, candidates, out);
+  CHECK(out.size() == 2 && out[0].logprobs[0] == -1.0f);
+  CHECK(out[0].prompt.logprobs.size() == 1 && out[1].prompt.token_ids.empty());
+}
+
 TEST(the_slot_says_how_to_sample) {
   Generating test;
   Ask ask{

@@ -512,7 +512,7 @@ TEST(a_prompt_is_scored_and_the_answer_is_as_ever) {
     std::vector<float> logprobs;
     std::vector<u32> answer, made;
     batch.begin(m.step);
-    CHECK_EQ(batch.admit(m.step, prompt.data(), 1, greedy(6), kIgnoreEos, false, {}, script_of_prompt(prompt)), 0u);
+    CHECK_EQ(batch.admit(m.step, prompt.data(), n, greedy(6), kIgnoreEos | kPromptLogprobs), 0u);
     for (u32 step = 0; batch.running(); step++) {
       if (step) batch.plan(n % 8), batch.begin(m.step);
       batch.seal(m.step);
@@ -535,7 +535,7 @@ TEST(a_prompt_is_scored_and_the_answer_is_as_ever) {
 }
 
 TEST(what_is_no_script_is_not_read) {
-  const Script script{{{5, 2, 0, 2}, {6, 3, 1, 1}}, {7, 8}};
+  const Script script{{{5, 0, 0, 2}, {6, 1, 1, 1}}, {7, 8}};
   const std::vector<u32> words = script_words(script);
   const auto sound = [](std::vector<u32> some) { return bool(read_script(some, 10, 4)); };
   CHECK(sound(words));
@@ -544,11 +544,15 @@ TEST(what_is_no_script_is_not_read) {
                                   {0u, 3u},
                                   {0u, ~0u},
                                   {1u, 10u},
-                                  {2u, 4u},
+                                  {2u, 1u},
                                   {3u, 1u},
+                                  {4u, 0u},
                                   {4u, 3u},
                                   {4u, ~0u},
+                                  {6u, 2u},
+                                  {6u, 4u},
                                   {7u, 2u},
+                                  {8u, 0u},
                                   {9u, 10u}}) {
     std::vector<u32> wrong = words;
     wrong[at] = value;

@@ -60,7 +60,7 @@ class _Held:
     begin: Callable[[], bool]  # gives the device what needs no masks; False: it cannot be parted
     start: Callable[[], None]
     end: Callable[[], None]  # of a step that has begun
-    begun: bool = False
+    begun: bool | None = None  # None: not tried yet
 
 
 def _slot_memory(state: DecodeState) -> dict[str, int]:
@@ -109,7 +109,7 @@ class DecoderLane(GraphLane):
         while self.held and self.held[0].buffers.masks_ready():
             step = self.held.popleft()
             step.end() if step.begun else step.start()
-        if self.held and not self.held[0].begun:
+        if self.held and self.held[0].begun is None:
             self.held[0].begun = self.held[0].begin()
 
     def want_parts(self, n_tokens: int, n_items: int) -> None:

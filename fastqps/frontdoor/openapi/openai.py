@@ -63,8 +63,10 @@ _CHOICES = js.array(js.STRING, minItems=1)
 _FORMAT = js.fields(
     "type", type={"enum": ["text", "json_object", "json_schema"]}, json_schema=js.fields("schema", schema=_SCHEMA)
 )
+_TOP: Json = {"type": "integer", "minimum": 0, "maximum": TOP_LOGPROBS_MAX}
 _GENERATED: dict[str, Json] = dict(
     **js.GENERATE_OPTIONS,
+    prompt_logprobs=js.optional(_TOP),
     stream=js.optional(js.BOOL),
     stream_options=js.optional(
         js.only(include_usage=js.BOOL, continuous_usage_stats=js.BOOL, include_obfuscation=js.BOOL)
@@ -92,12 +94,11 @@ _GENERATED: dict[str, Json] = dict(
     ),
     **_OPTIONS,
 )
-_TOP: Json = {"type": "integer", "minimum": 0, "maximum": TOP_LOGPROBS_MAX}
 _COMPLETIONS = js.only(
     "prompt",
     prompt=INPUT,
     **{**_GENERATED, "logprobs": js.optional(_TOP)},
-    echo={"enum": [False, None]},
+    echo=js.optional(js.BOOL),
     suffix={"enum": ["", None]},
 )
 _TEXT_PART = js.fields("type text", type={"const": "text"}, text=js.STRING)
@@ -131,8 +132,8 @@ _CHAT = js.only(
 _LOGPROBS = js.fields(
     "tokens token_logprobs top_logprobs text_offset",
     tokens=js.array(js.STRING),
-    token_logprobs=js.array(js.NUMBER),
-    top_logprobs=js.array({"type": "object", "additionalProperties": js.NUMBER}),
+    token_logprobs=js.array(js.optional(js.NUMBER)),
+    top_logprobs=js.array(js.optional({"type": "object", "additionalProperties": js.NUMBER})),
     text_offset=js.array(js.COUNT),
 )
 _TOKEN: dict[str, Json] = {
@@ -151,12 +152,17 @@ _CHAT_LOGPROBS = js.fields(
     ),
     refusal={"type": "null"},
 )
+_RANKED = js.fields(
+    "logprob rank decoded_token", logprob=js.NUMBER, rank=js.optional(js.COUNT), decoded_token=js.optional(js.STRING)
+)
+_PROMPT_LOGPROBS = js.array(js.optional({"type": "object", "additionalProperties": _RANKED}))
 _CHOICE = js.fields(
     "text index logprobs finish_reason",
     text=js.STRING,
     index=js.COUNT,
     logprobs=js.optional(_LOGPROBS),
     finish_reason={"enum": ["stop", "length", None]},
+    prompt_logprobs=_PROMPT_LOGPROBS,
 )
 _COMPLETED = js.fields(
     "object id created model choices",
@@ -183,6 +189,7 @@ CHATTED = js.fields(
             finish_reason={"enum": ["stop", "length"]},
         )
     ),
+    prompt_logprobs=_PROMPT_LOGPROBS,
     usage=_USAGE,
 )
 _MODEL = js.fields(

@@ -71,8 +71,11 @@ def _answered(
     n, ids = targets[:, :1], torch.where(given[:, None], targets[:, 1:], 0)
     there = torch.arange(ids.shape[1], device=ids.device) < n
     ids = torch.where(there, ids, 0)
-    values = logits.float().gather(1, ids.long())
-    found = (values.double() - logits.double().logsumexp(1, keepdim=True)).float()
+    logits = logits.float()
+    values = logits.gather(1, ids.long())
+    largest = torch.where(logits.isnan(), -torch.inf, logits).amax(1, keepdim=True)
+    log_sum = _log_sum(logits, largest)  # as for the likeliest: clients compare the two
+    found = (values.double() - largest.double() - log_sum).float()
     found = torch.where(values < torch.inf, found, torch.nan)
     several, there = given[:, None] & (n > 1), there.repeat(1, 2)
     return (
@@ -109,7 +112,7 @@ def sampled(
     from_typical = _from_typical(logits, top, best, temperature, left, typical_p, u)
     drawn = torch.where((typical_p < 1)[:, 0], from_typical, drawn)
     tokens = torch.where((temperature > 0)[:, 0], drawn, best)
-    log_sum = _likelihoods(logits, top, torch.ones_like(top)).sum(1, keepdim=True).log()
+    log_sum = _log_sum(logits, top)
     logprobs = _logprobs(logits, top, log_sum, tokens, flags)
     return tokens, logprobs, _finish(params, made, eos_ids, tokens), _top(likeliest, top, log_sum)
 
@@ -130,6 +133,10 @@ def uniform(seed_low: torch.Tensor, seed_high: torch.Tensor, n: torch.Tensor) ->
 def _likelihoods(logits: torch.Tensor, top: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
     x = (logits - top) / temperature
     return torch.where(x.isnan(), 0.0, x.clamp(max=0.0).exp()).double()
+
+
+def _log_sum(logits: torch.Tensor, top: torch.Tensor) -> torch.Tensor:
+    return _likelihoods(logits, top, torch.ones_like(top)).sum(1, keepdim=True).log()
 
 
 def _from_all(

@@ -147,6 +147,21 @@ def test_wrong_choices_are_refused(client: fastqps.Client, post: Poster) -> None
     assert client.generate("The", choices=["a"]).text == "a"
 
 
+def test_wrong_choices_of_a_long_text_harm_nobody(client: fastqps.Client) -> None:
+    """Another thread would tokenize it, and must not write into a place that is the next request's."""
+    alone = client.generate("The cat", max_tokens=8)
+
+    def ask_wrongly() -> None:
+        with pytest.raises(errors.InvalidArgument, match="same tokens"):
+            client.generate("The mat sat on " * 700, choices=["a", "a"], truncate=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [(pool.submit(ask_wrongly), pool.submit(client.generate, "The cat", max_tokens=8)) for _ in range(200)]
+        for wrong, right in asked:
+            wrong.result()
+            assert (right.result().token_ids, right.result().usage) == (alone.token_ids, alone.usage)
+
+
 def test_the_engine_answers_as_the_server(client: fastqps.Client, checkpoint: Path) -> None:
     engine = fastqps.Engine(str(checkpoint), dtype="float32", max_output_tokens=128)
     choices = ["cat", "cats", "The dog sat", "on the mat", "a", *(f"the {i}" for i in range(24))]

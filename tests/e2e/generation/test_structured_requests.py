@@ -75,6 +75,21 @@ def test_requests_of_one_structure_that_come_at_any_time(client: fastqps.Client)
             assert re.fullmatch("[ab]{3,20}c", text), text
 
 
+def test_choices_with_a_structure(client: fastqps.Client) -> None:
+    """Their prompt is computed once; each is the text of a request by itself."""
+    asked: dict[str, Any] = {"json_schema": SCHEMA, "temperature": 1.0, "max_tokens": 40}
+    prompt = "The cat sat on the mat, and the other cat sat on the other mat. " * 2
+
+    def generate(seed: int, n: int) -> list[list[int]]:
+        first = client.generate(prompt, seed=seed, n=n, **asked)
+        return [each.token_ids for each in (first, *first.other_choices)]
+
+    alone = [generate(seed, 1)[0] for seed in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        for seed, found in enumerate(pool.map(generate, range(8), [8] * 8)):
+            assert found == alone[seed : seed + 8]
+
+
 def test_a_bad_structure_is_the_requests_fault(client: fastqps.Client) -> None:
     for options, place in (
         ({"json_schema": {"type": "strin"}}, "strin"),

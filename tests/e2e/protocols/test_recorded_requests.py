@@ -254,6 +254,25 @@ def test_guidellms_stream_says_the_usage_so_far(api: Api) -> None:
     assert {usage["total_tokens"] - usage["completion_tokens"] for usage in usages} == {usages[-1]["prompt_tokens"]}
 
 
+def test_lm_evaluation_harness_scores_continuations(api: Api) -> None:
+    """lm-evaluation-harness 0064c3a0, lm_eval/models/openai_completions.py: LocalCompletionsAPI, payload and reader."""
+    contexts, requests = [2, 5, 1], [[5, 6, 7, 8], [9, 10, 11, 12, 13, 14], [3, 4]]
+    body = {"prompt": requests, "model": "grammar", "max_tokens": 1, "logprobs": 1, "echo": True}
+    status, found = api.post("/v1/completions", {**body, "temperature": 0, "seed": 1234})
+    assert status == 200, found
+    read = []
+    for choice, context in zip(sorted(found["choices"], key=lambda each: each["index"]), contexts, strict=True):
+        logprobs = choice["logprobs"]["token_logprobs"][context:-1]
+        top = choice["logprobs"]["top_logprobs"][context:-1]
+        greedy = all(own == max(each.values()) for own, each in zip(logprobs, top, strict=True))
+        read.append((sum(logprobs), greedy))
+    for (total, greedy), ids, context in zip(read, requests, contexts, strict=True):
+        said = api.client.generate(ids, model="grammar", max_tokens=0, prompt_logprobs=1).prompt_logprobs
+        assert total == pytest.approx(sum(said.logprobs[context - 1 :]), abs=1e-4)
+        likeliest = [each[0][0] for each in said.top_logprobs[context - 1 :]]
+        assert greedy == (likeliest == ids[context:])
+
+
 class Refusal(NamedTuple):
     source: str
     path: str

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastqps._core import HEADER_COPIES, Program
+from fastqps._core import HEADER_COPIES, HEADER_TARGETS, Program
 from fastqps.architectures.packed import PackedModel
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
@@ -78,7 +78,9 @@ class PaddedDecoder(DecoderRunner):
             spoil(array)
         spoil(b.starts[n_runs + 1 :])
         spoil(b.made[n_runs:])
+        spoil(b.targets[n_runs if b.header[HEADER_TARGETS] else 0 :])
         counts = torch.tensor([n_tokens, n_runs, n_admitted, *[-9] * 13], dtype=torch.int32)
+        counts[HEADER_TARGETS] = int(b.header[HEADER_TARGETS])
         *runs, top = self._runs
         step = DecodeStep(
             *self._rows,
@@ -87,6 +89,7 @@ class PaddedDecoder(DecoderRunner):
             self._admitted,
             counts,
             masks=self._masks,
+            targets=self._targets,
             top=top,
             stamps=torch.zeros(2, dtype=torch.int64),
         )

@@ -96,6 +96,8 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
             card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
         )
         found = [generator.generate(prompts, **sampling) for sampling in (GenerateOptions(), drawn, from_all)]
+        (first,) = generator.generate([[*range(6, 42)]], n=4, **from_all)  # whose prompt is computed once
+        found.append([first, *first.other_choices])
         answers.append([[(made.token_ids, made.finish_reason) for made in each] for each in found])
         likeliest = [p for made in found[1] for each in made.top_logprobs or () for _, p in each]
         logprobs = np.concatenate([likeliest, *[made.logprobs for made in found[1]]])

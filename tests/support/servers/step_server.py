@@ -66,7 +66,7 @@ def hello(protocol: int, model: str, version: str) -> bytes:
     return sealed(part(1, number(1, protocol) + part(2, model.encode()) + part(3, version.encode())))
 
 
-PROTOCOL = 6  # of StepService
+PROTOCOL = 7  # of StepService
 
 
 def ready(
