@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from fastqps._core import DecodeStepper
 from fastqps.api.structures import KINDS
-from fastqps.errors import ModelError
+from fastqps.dispatcher.process import check_alive
+from fastqps.errors import ModelError, StatusCode
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers
 from fastqps.runners.lane import Lane
@@ -28,8 +29,16 @@ class _Made(NamedTuple):
     size: int  # bytes
 
 
+def _is_made(compiling: Future[_Made]) -> bool:
+    return compiling.done() and not compiling.exception()
+
+
 def _size(compiling: Future[_Made]) -> int:
-    return compiling.result().size if compiling.done() and not compiling.exception() else 0
+    return compiling.result().size if _is_made(compiling) else 0
+
+
+def _compiled(compiling: Future[_Made]) -> Compiled | None:
+    return compiling.result().compiled if _is_made(compiling) else None
 
 
 class Structured:
@@ -69,19 +78,35 @@ class Structured:
         masks.launch(buffers, rows, behind)
 
     def retire(self, lane: int, buffers: DecodeBuffers) -> None:
-        """A step of the lane has ended."""
-        if masks := self._masks[lane]:
-            masks.retire(buffers)
+        """A step of the lane has ended, and is not scattered yet.
+
+        A text whose automaton has failed ends with an error, and the next one begins with a fresh automaton.
+        """
+        if not (masks := self._masks[lane]) or not (failed := masks.retire(buffers)):
+            return
+        spent = [each.compiled for each in failed]
+        self._kept.drop_where(lambda each: any(_compiled(each) is one for one in spent))
+        for ticket, _, reason in failed:
+            message = f"generate.structure: the text cannot go on: {reason}"
+            check_alive(self._stepper.fail(ticket, StatusCode.RESOURCE_EXHAUSTED, message))
 
     def _begin(self, asked: Asked) -> Future[_Made]:
         if not self._thread:
             self._thread = ThreadPoolExecutor(1, "structures")
         if (compiling := self._kept.get(asked)) is None:
-            compiling = self._thread.submit(self._compile, asked)
+            compiling = self._submit(self._thread, asked)
             self._kept.put(asked, compiling)
         if not compiling.done():
             compiling.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
         return compiling
+
+    def _submit(self, thread: ThreadPoolExecutor, asked: Asked) -> Future[_Made]:
+        try:
+            return thread.submit(self._compile, asked)
+        except RuntimeError as error:  # the thread cannot be started
+            failed = Future[_Made]()
+            failed.set_exception(error)
+            return failed
 
     def _compile(self, asked: Asked) -> _Made:
         kind, text = asked
@@ -95,15 +120,16 @@ class Structured:
         return _Made(self._vocabulary.compile(structure), size)
 
     def _end(self, ticket: int, asked: Asked, compiling: Future[_Made]) -> None:
-        refusal = ""
+        code, message = StatusCode.OK, ""
         try:
             made = compiling.result()
             if self._stepper.awaited(ticket):
                 self._compiled[ticket] = made.compiled
-        except ModelError as error:  # a process could not run
-            self._kept.drop(asked)
-            refusal = f"generate.structure: {error}"
-        except ValueError as error:
-            refusal = f"generate.structure: {error}"
+        except (ModelError, ValueError) as error:
+            code, message = StatusCode.INVALID_ARGUMENT, f"generate.structure: {error}"
+        except Exception as error:  # no process, memory or thread: not the structure's fault
+            self._kept.drop_where(lambda each: each is compiling)
+            code, message = StatusCode.UNAVAILABLE, f"generate.structure: it cannot be compiled now: {error}"
+        self._kept.trim()  # its size is known now
         self._compiled = {each: done for each, done in self._compiled.items() if self._stepper.awaited(each)}
-        self._stepper.compiled(ticket, refusal)
+        self._stepper.compiled(ticket, code, message)

@@ -24,16 +24,19 @@ from fastqps.models.chat.tokens import ChatTokens
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 from fastqps.structure.kept import Kept
-from fastqps.structure.masks import Masks
+from fastqps.structure.masks import Failed, Masks
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Compiled, Vocabulary
 
 Prompt = str | Sequence[int] | Chat
-STOP, LENGTH = 1, 2  # how a token ends its request; 0: it does not
+STOP, LENGTH, FAILED = 1, 2, 3  # how a token ends its request; 0: it does not
 
 
 class Token(NamedTuple):
-    """One token of a request. ``finish`` is 0 while more will follow, ``STOP`` or ``LENGTH``."""
+    """One token of a request. ``finish`` is 0 while more will follow, ``STOP`` or ``LENGTH``.
+
+    ``FAILED``: it is none, and no further ones can be chosen: ``Generator.failure`` says why.
+    """
 
     request: int
     id: int
@@ -205,6 +208,7 @@ class Generator:
         self._compiled = Kept[Compiled]()
         self._masks: Masks | None = None
         self._joining: dict[int, Compiled] = {}  # of those without a row in any step
+        self._failures: dict[int, str] = {}
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
@@ -226,9 +230,14 @@ class Generator:
         self._waiting.pop(request, None)
         self._kept = [token for token in self._kept if token.request != request]
         self._joining.pop(request, None)
+        self._failures.pop(request, None)
         if request in self._running:
             self._running.remove(request)
             self._batch.drop(request)
+
+    def failure(self, request: int) -> str:
+        """Why a request has ended with ``FAILED``, until it is dropped."""
+        return self._failures[request]
 
     @property
     def busy(self) -> bool:
@@ -247,9 +256,9 @@ class Generator:
         if not self._in_flight or (launched and self._free):
             return []
         oldest = self._in_flight[0]  # an interrupted wait leaves it there: the device still has its buffers
-        self._wait_for(oldest)
+        failed = self._wait_for(oldest)
         self._free.append(self._in_flight.popleft())
-        tokens = [Token(*token) for token in self._batch.retire(oldest)]
+        tokens = self._end_failed(failed) + [Token(*token) for token in self._batch.retire(oldest)]
         self._running.difference_update(token.request for token in tokens if token.finish)
         return tokens
 
@@ -403,6 +412,9 @@ class Generator:
         taken = [token for token in tokens if token.request in requests]
         if any(math.isnan(token.logprob) for token in taken):
             raise ModelError(f"model {self.card.name}: logits are NaN or infinite, so no token can be chosen")
+        for token in taken:
+            if token.finish == FAILED:
+                raise ValueError(self.failure(token.request))
         return taken
 
     def close(self) -> None:
@@ -454,10 +466,22 @@ class Generator:
             self._lane.launch(step, n_runs, n_tokens, n_admitted)
         return bool(n_runs)
 
-    def _wait_for(self, step: int) -> None:
+    def _wait_for(self, step: int) -> list[Failed]:
         self._lane.wait(step)
-        if self._masks:
-            self._masks.retire(self._lane.runners[step].buffers())
+        return self._masks.retire(self._lane.runners[step].buffers()) if self._masks else []
+
+    def _end_failed(self, failed: Sequence[Failed]) -> list[Token]:
+        """Ends the texts whose automata have failed. The next one of such a structure begins with a fresh one."""
+        spent = [each.compiled for each in failed]
+        self._compiled.drop_where(lambda compiled: any(compiled is each for each in spent))
+        ended = []
+        for request, _, reason in failed:
+            if request in self._running:
+                self._running.remove(request)
+                self._batch.drop(request)
+                self._failures[request] = f"the structure: the text cannot go on: {reason}"
+                ended.append(Token(request, 0, 0.0, FAILED))
+        return ended
 
     def _compile(self, structure: Structure) -> Compiled:
         self._vocabulary = self._vocabulary or Vocabulary(self.card, self._lane.runners[0].buffers().takes_masks)

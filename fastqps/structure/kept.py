@@ -26,11 +26,20 @@ class Kept(Generic[T]):
         return self._values.get(structure)
 
     def put(self, structure: Hashable, value: T) -> None:
-        """Keeps a value, and drops the oldest others beyond the limits."""
+        """Keeps a value, and drops the oldest beyond the limits."""
         self._values[structure] = value
+        self.trim()
+
+    def trim(self) -> None:
+        """Drops the oldest values beyond the limits, when the size of one has become known."""
         while len(self._values) > KEPT_MAX or sum(map(self._size, self._values.values())) > KEPT_BYTES_MAX:
             self._values.popitem(last=False)
 
     def drop(self, structure: Hashable) -> None:
         """Forgets a value."""
         self._values.pop(structure, None)
+
+    def drop_where(self, matches: Callable[[T], bool]) -> None:
+        """Forgets the values that match."""
+        for structure in [each for each, value in self._values.items() if matches(value)]:
+            del self._values[structure]

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits
 
 Compiled: TypeAlias = "LLMatcher"
-"""A structure at the beginning of a text. Callers copy it (``deep_copy``), and all copies share what they learn."""
+"""A structure at the beginning of a text. Callers copy it (``deep_copy``). All copies share what they learn, and the
+limit of states: once it is reached, each copy fails that visits a new one or begins."""
 
-# The work and the memory of one structure: its compilation, and the states that its texts visit, 1 to 2 KB each.
+# The work and the memory of one structure: its compilation, and the states that all of its texts visit, 1 to 2 KB each.
 _INITIAL_FUEL = 1_000_000
 _STEP_FUEL = 200_000
 _STATES_MAX = 20_000
@@ -58,7 +59,7 @@ class Vocabulary:
             tried = matcher.deep_copy()
             self._walk(tried)
         if tried.is_error():
-            raise ValueError(_reason(tried.get_error()))
+            raise ValueError(reason(tried))
         return matcher
 
     def _walk(self, matcher: LLMatcher) -> None:
@@ -100,8 +101,9 @@ def _limits() -> LLParserLimits:
     )
 
 
-def _reason(error: str) -> str:
-    """The first lines of an error, without the automaton's own state."""
+def reason(failed: Compiled) -> str:
+    """Why an automaton has failed: the first lines of its error, without its own state."""
+    error = failed.get_error()
     if error.startswith("NoExtensionBias"):
         return "no text can satisfy it"
-    return " ".join(error.split("<state>")[0].split())[:_REASON_MAX]
+    return " ".join(error.split("<state>")[0].removesuffix("<non-verbose/>").split())[:_REASON_MAX]

@@ -21,7 +21,7 @@ from schemas import SAMPLED, random_schema
 from fastqps._core import HEADER_MASKS
 from fastqps.devices import make_runner
 from fastqps.devices.cuda.fake import FakeCuda
-from fastqps.engine.generator import Generator
+from fastqps.engine.generator import FAILED, Generator, Token
 from fastqps.models import load_card
 from fastqps.runners.first_steps import fill_rows
 from fastqps.runners.lane import make_lanes
@@ -103,6 +103,33 @@ def test_a_generator_that_is_closed_with_two_steps_in_flight(
         generator.step()
     assert len(generator._in_flight) == 2
     generator.close()
+
+
+@pytest.mark.parametrize("steps_in_flight", [1, 2])
+@pytest.mark.usefixtures("late_masks")
+def test_an_automaton_that_fails_holds_no_step(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, steps_in_flight: int
+) -> None:
+    """Its text ends with an error while steps are held for masks. Those beside it have the CPU's tokens."""
+    monkeypatch.setattr("fastqps.structure.vocabulary._STATES_MAX", 600)
+    spent = "(" + "|".join(f".*{letter}.{{30}}" for letter in "abcdefghij") + ")!"
+    asked: list[dict[str, Any]] = [{"regex": spent, "temperature": 1.0, "seed": seed} for seed in range(3)]
+    asked += [{"regex": "[ab]{40}"}, {"ignore_eos": True}]
+    found = []
+    for device in ("cpu", "cuda"):
+        card = load_card(str(checkpoint), 32, max_output_tokens=40)
+        generator = Generator(card, device=device, dtype="float32", max_running=6, steps_in_flight=steps_in_flight)
+        made: dict[int, list[Token]] = {generator.add(PROMPTS[0], **options): [] for options in asked}
+        while generator.busy:
+            for token in generator.step():
+                made[token.request].append(token)
+        failed = [request for request, tokens in made.items() if tokens[-1].finish == FAILED]
+        assert failed and set(failed) <= set(list(made)[:3])
+        for request in failed:
+            assert "too many states: 600" in generator.failure(request)
+        generator.close()
+        found.append([[token.id for token in tokens] for tokens in list(made.values())[3:]])
+    assert found[0] == found[1] and [len(tokens) for tokens in found[0]] == [40, 40]
 
 
 def test_a_step_waits_for_its_masks_before_it_samples(checkpoint: Path, knobs: Knobs) -> None:

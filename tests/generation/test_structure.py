@@ -94,17 +94,18 @@ def test_tokens_are_those_of_transformers_under_the_librarys_masks(
     [
         pytest.param({"ignore_eos": True, "regex": "ab"}, "ab", "stop", id="nothing follows what is complete"),
         pytest.param({"min_tokens": 9, "regex": "ab"}, "ab", "stop", id="a minimum yields"),
-        pytest.param({"suppress_token_ids": "digits", "regex": "ab[0-9]"}, "ab", "stop", id="a dead end is an end"),
+        pytest.param({"regex": "ab3", "suppressed": "3"}, "ab", "stop", id="other options leave no token"),
         pytest.param({"stop": "b", "regex": "abc"}, "a", "stop", id="a stop string"),
         pytest.param({"max_tokens": 1, "regex": "a{50}"}, None, "length", id="a limit cuts"),
     ],
 )
 def test_other_options_beside_a_structure(engine: Engine, asked: dict[str, Any], text: str | None, finish: str) -> None:
-    if asked.get("suppress_token_ids"):  # the bytes of digits come first in this vocabulary; merges have letters
+    options = dict(asked)
+    if suppressed := options.pop("suppressed", None):  # the bytes of digits come first here; merges have letters
         tokenizer = engine._generator._tokenizer  # type: ignore[union-attr]
         assert tokenizer
-        asked = {"regex": "ab3", "suppress_token_ids": tokenizer.encode("3")[1:]}
-    made = engine.generate([PROMPT], logprobs=True, **asked)[0]
+        options["suppress_token_ids"] = tokenizer.encode(suppressed)[1:]
+    made = engine.generate([PROMPT], logprobs=True, **options)[0]
     assert (text is None or made.text == text) and made.finish_reason == finish
     assert made.logprobs and all(np.isfinite(made.logprobs))
 
@@ -144,8 +145,36 @@ def test_a_structure_that_cannot_be_is_refused_with_the_place(engine: Engine, na
         {"regex": "(a|b)*a(a|b){40}"},
     ],
 )
-def test_large_automata_are_walked_as_far_as_a_text_goes(engine: Engine, options: dict[str, Any]) -> None:
-    assert engine.generate([PROMPT], max_tokens=12, temperature=1.5, seed=1, **options)[0].token_ids
+def test_large_automata_are_walked_as_far_as_a_text_goes(
+    engine: Engine, vocabulary: Vocabulary, options: dict[str, Any]
+) -> None:
+    made = engine.generate([PROMPT], max_tokens=12, temperature=1.5, seed=1, **options)[0]
+    matcher = vocabulary.compile(structure(options)).deep_copy()
+    assert all(matcher.consume_token(token) for token in made.token_ids)
+    assert made.finish_reason == "stop" or len(made.token_ids) == 12
+    assert not matcher.is_error()
+
+
+SPENT = {"regex": "(" + "|".join(f".*{letter}.{{30}}" for letter in "abcdefghij") + ")!"}
+
+
+def test_a_structure_whose_texts_have_used_up_its_states_is_compiled_again(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text that needs one more ends with an error, and never as if it were complete."""
+    monkeypatch.setattr("fastqps.structure.vocabulary._STATES_MAX", 600)
+    engine = Engine(str(checkpoint), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
+    failed = []
+    for seed in range(40):
+        try:
+            made = engine.generate([PROMPT], max_tokens=12, temperature=1.0, seed=seed, **SPENT)[0]
+        except ValueError as error:
+            assert "too many states: 600" in str(error)
+            failed.append(seed)
+        else:
+            assert (made.finish_reason, len(made.token_ids)) == ("length", 12)
+    assert 0 < len(failed) < 20 and failed[0] > 0
+    assert len(engine.generate([PROMPT] * 3, max_tokens=5, ignore_eos=True)) == 3
 
 
 def test_a_device_that_computes_nothing_refuses_structures(checkpoint: Path) -> None:

@@ -23,14 +23,15 @@ from fastqps.models.card import ModelCard
 from fastqps.structure.kept import KEPT_BYTES_MAX, KEPT_MAX, Kept
 from fastqps.structure.structure import Structure
 from fastqps.structure.trial.limits import CPU_S, GROWTH_BYTES
-from fastqps.structure.trial.process import TOO_LARGE, TOO_SLOW
+from fastqps.structure.trial.process import NO_CPU, TOO_LARGE, TOO_SLOW, Outcome
 from fastqps.structure.trial.trial import Trial
-from fastqps.structure.vocabulary import Vocabulary
+from fastqps.structure.vocabulary import Vocabulary, reason
 
 pytestmark = pytest.mark.compute
 
 GROWTH_BYTES_MAX = 64 << 20  # compiled, and a text of it
 TOKENS = 100
+LIMITS = ("too many states", "too many expressions", "items; max is 2000")  # llguidance's words
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +61,20 @@ def resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def walk(vocabulary: Vocabulary, structure: Structure) -> None:
-    """A random text, as far as the limits let it go."""
+def walk(vocabulary: Vocabulary, structure: Structure) -> int:
+    """A random text, to its end or as far as the limits let it go: its tokens."""
     matcher, chance = vocabulary.compile(structure).deep_copy(), random.Random(1)
-    for _ in range(TOKENS):
+    for made in range(TOKENS):
         bits = int.from_bytes(matcher.compute_bitmask(), "little")
         allowed = [i for i in range(bits.bit_length()) if bits >> i & 1 and i != EOS]
-        if matcher.is_error() or not allowed or not matcher.consume_token(chance.choice(allowed)):
-            return
+        if matcher.is_error():
+            assert any(limit in reason(matcher) for limit in LIMITS), reason(matcher)
+            return made
+        if not allowed:
+            assert matcher.is_accepting()
+            return made
+        assert matcher.consume_token(chance.choice(allowed)) or matcher.is_error()
+    return TOKENS
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -87,25 +94,43 @@ def test_a_hostile_structure_is_refused_or_costs_little(trial: Trial, vocabulary
         resident, began_s = resident_bytes(), time.thread_time()
         vocabulary.compile(structure)
         assert time.thread_time() - began_s < 10 * CPU_S
-        walk(vocabulary, structure)
+        assert walk(vocabulary, structure)
         assert resident_bytes() - resident < GROWTH_BYTES_MAX
     assert (refusal in (TOO_LARGE, TOO_SLOW) or "too many parts" in refusal) >= (name in TOO_MUCH), refusal
     assert process_of(trial) == process and process.memory_info().rss - before < GROWTH_BYTES / 4
     assert not process.children()
 
 
-def test_its_limits_are_those_that_the_refusal_names(trial: Trial, card: ModelCard) -> None:
-    with pytest.raises(ValueError, match="more than 48 MiB of memory"):
-        trial.run(HOSTILE["regex, a billion letters"])
+def outcome_within(card: ModelCard, cpu_s: float, wall_factor: float) -> Outcome:
+    """What a process with these limits answers to a structure that passes the usual ones."""
     ours, theirs = socket.socketpair()
-    limits = "it.CPU_S, it.WALL_FACTOR = 0.002, 1e5"
+    limits = f"it.CPU_S, it.WALL_FACTOR = {cpu_s}, {wall_factor}"
     hasty = f"import sys, fastqps.structure.trial.process as it; {limits}; it.main(sys.argv[1:])"
     command = [sys.executable, "-c", hasty, f"{theirs.fileno()}", f"{os.getpid()}", "hasty structures"]
     with subprocess.Popen(command, pass_fds=[theirs.fileno()]), Connection(ours.detach()) as connection:
         theirs.close()
         connection.send_bytes(card.to_json().encode())
         connection.send_bytes(json.dumps(HOSTILE["regex, a long literal"]).encode())
-        assert json.loads(connection.recv_bytes()) == [0, "compiling it takes more than 0.5 s of CPU time"]
+        return Outcome(*json.loads(connection.recv_bytes()))
+
+
+def test_its_limits_are_those_that_the_refusal_names(trial: Trial, card: ModelCard) -> None:
+    with pytest.raises(ValueError, match="more than 48 MiB of memory"):
+        trial.run(HOSTILE["regex, a billion letters"])
+    outcome = outcome_within(card, cpu_s=0.002, wall_factor=1e5)
+    assert outcome == Outcome(0, "compiling it takes more than 0.5 s of CPU time", is_refused=True)
+
+
+def test_a_machine_without_time_refuses_no_structure(
+    trial: Trial, card: ModelCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has not used its CPU time when it is ended: another time it may be compiled."""
+    outcome = outcome_within(card, cpu_s=10, wall_factor=1e-5)
+    assert outcome == Outcome(0, NO_CPU, is_refused=False)
+    with monkeypatch.context() as context, pytest.raises(ChildProcessError, match="too busy"):
+        context.setattr(trial, "_ask", lambda _: outcome)
+        trial.run(Structure("regex", "a"))
+    assert trial.run(Structure("regex", "a")) >= 0
 
 
 def test_it_starts_again_when_it_was_killed(trial: Trial) -> None:
@@ -126,3 +151,16 @@ def test_the_newest_are_kept_within_limits() -> None:
     assert [name for name in ("new", "1", "large") if kept.get(name)] == ["1", "large"]
     kept.drop("large")
     assert kept.get("large") is None
+    kept.drop_where(lambda size: size == 1)
+    assert kept.get("1") is None
+
+
+def test_sizes_that_are_known_later_count() -> None:
+    sizes: dict[str, int] = {}
+    kept = Kept[str](lambda name: sizes.get(name, 0))
+    for name in "abcd":
+        kept.put(name, name)
+    for name in "dcba":
+        sizes[name] = KEPT_BYTES_MAX // 2
+        kept.trim()
+    assert [name for name in "abcd" if kept.get(name)] == ["c", "d"]

@@ -147,8 +147,18 @@ void register_step(py::module_& m) {
           "call; each waits for `compiled`.")
       .def(
           "compiled",
-          [](DecodeHandle& self, u64 ticket, std::string_view refusal) { self.own.compiled(ticket, refusal); },
-          "ticket"_a, "refusal"_a, "The request joins a step, or is answered with the refusal if that is not empty.")
+          [](DecodeHandle& self, u64 ticket, u16 code, std::string_view message) {
+            self.own.compiled(ticket, StatusCode(code), message);
+          },
+          "ticket"_a, "code"_a = 0, "message"_a = "",
+          "The request joins a step, or is answered with a StatusCode that is not OK.")
+      .def(
+          "fail",
+          [](DecodeHandle& self, u64 ticket, u16 code, std::string_view message) {
+            return self.own.fail(ticket, StatusCode(code), message);
+          },
+          "ticket"_a, "code"_a, "message"_a,
+          "Ends a running sequence with an error, before its step is scattered. False: this process is fenced.")
       .def(
           "awaited", [](DecodeHandle& self, u64 ticket) { return self.own.awaited(ticket); }, "ticket"_a,
           "Whether the request waits for its structure, or for a step.")

@@ -9,6 +9,8 @@
 namespace fastqps {
 namespace {
 
+constexpr u32 kUncompiledMin = 64;  // of the requests that may wait for their structures, where fewer can run
+
 // What stands in a slot is another process's: within what the step's memory and the answer's can take.
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
@@ -48,7 +50,9 @@ i32 DecodeStepper::gather(u64 timeout_ns) {
   const u32 free = lanes_.freest([this, open = lanes_.open()](u32 lane) { return lane < open && quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
   if (free == Lanes::kNoLane && next == Lanes::kNoLane) return rest(timeout_ns), kNothing;
-  if (compiled_ && free != Lanes::kNoLane) timeout_ns = 0;  // they join now. Elsewhere they join the next step in time
+  const auto now = [this](const Waiting& each) { return goes_on(each); };
+  if (compiled_ && free != Lanes::kNoLane && std::any_of(waiting_.begin(), waiting_.end(), now))
+    timeout_ns = 0;  // Elsewhere they join the next step in time
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
   if (free != Lanes::kNoLane) {
     const i32 s = fill(free, std::min(ahead, timeout_ns));
@@ -72,15 +76,12 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   const Compiled compiled = compiled_room();
   const u32 left = limits_.tokens - runs - batch.more_rows(), rows = left - std::min(left, compiled.rows);
   const u32 places = step.rows.layout.max_runs - runs, most = lane < lanes_.open() ? items_now() : 0;
-  BatchLimits room{.items = std::min(most - std::min(most, batch.running() + u32(waiting_.size())),
-                                     places - std::min(places, compiled.items)),
+  BatchLimits room{.items = std::min({most - std::min(most, batch.running() + compiled.items),
+                                      places - std::min(places, compiled.items), uncompiled_left(compiled.items)}),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
-  // What waits for its structure counts as running: a suspect among it has nothing beside it, and none comes beside it.
-  const bool alone = clock_.idle() && !running() && waiting_.empty();
-  const ClaimMode mode = !quiet(lane) ? ClaimMode::kJoin : alone ? ClaimMode::kFree : ClaimMode::kLaneFree;
-  claimer_.next(claimed_, mode, room, i64(timeout_ns));
+  claim(lane, room, timeout_ns);
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
   shed(lane);
   set_aside();
@@ -94,6 +95,33 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   if (!step.rows.runs.empty()) return i32(s);
   clock_.found_nothing(now_ns());
   return kNothing;
+}
+
+// A canary is answered whatever compiles, so that this process proves alive.
+void DecodeStepper::claim(u32 lane, const BatchLimits& room, u64 timeout_ns) {
+  const auto suspect = [](const Waiting& each) { return each.suspect; };
+  if (idle() && std::none_of(waiting_.begin(), waiting_.end(), suspect)) suspect_ = false;
+  const bool alone = idle() && !suspect_, full = quiet(lane) && !room.items;
+  const ClaimMode mode = !quiet(lane) ? ClaimMode::kJoin : alone ? ClaimMode::kFree : ClaimMode::kLaneFree;
+  // Where there is no room for a request, those that wait in the rings would end each sleep.
+  if (!claimer_.next(claimed_, mode, room, full ? 0 : i64(timeout_ns)) && full && timeout_ns)
+    claimer_.rest(i64(timeout_ns));
+  suspect_ |= claimed_.suspect;
+  if (claimed_.empty() && idle() && !compiled_) claimer_.next_canary(claimed_);
+}
+
+// How many more requests may wait for their structures. The others stay in the rings, where other dispatchers can take
+// them.
+u32 DecodeStepper::uncompiled_left(u32 compiled) const {
+  const u32 most = std::max(items_now(), kUncompiledMin), have = u32(waiting_.size()) - compiled;
+  return most - std::min(most, have);
+}
+
+// A suspect has nothing beside it.
+bool DecodeStepper::may_join(const Waiting& compiled) const { return compiled.suspect ? idle() : !suspect_; }
+
+bool DecodeStepper::goes_on(const Waiting& each) const {
+  return each.stage == Waiting::Stage::kRefused || (each.stage == Waiting::Stage::kCompiled && may_join(each));
 }
 
 // Most prompt rows of the lane's next step. What it does not claim stays in the rings, where other lanes and
@@ -170,7 +198,7 @@ void DecodeStepper::join(u32 s) {
   Step& step = steps_[s];
   step.joined.clear();
   progress_[s].canary = claimed_.canary;
-  if (compiled_) join_compiled(s);
+  if (compiled_ && !claimed_.canary) join_compiled(s);
   for (const Claim& claim : claimed_.claims)
     if (!in_vocabulary(claim) || !admit(s, claim, claimed_.claimed_ns, 0))  // its ids would end the device's process
       claimed_.dropped.push_back({claim, StatusCode::kInternal});
@@ -214,7 +242,7 @@ void DecodeStepper::set_aside() {
   std::erase_if(claimed_.claims, [this](const Claim& claim) {
     const std::string_view structure = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure);
     if (structure.empty() || !in_vocabulary(claim) || !script_of(claim)) return false;
-    waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_});
+    waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_, claimed_.suspect});
     claimed_.n_tokens -= claim.n_tokens;
     return true;
   });
@@ -228,7 +256,7 @@ void DecodeStepper::join_compiled(u32 s) {
     const u64 deadline = claimer_.slot(each.claim).deadline_ns;
     if (deadline && now_ns() >= deadline)
       return claimed_.dropped.push_back({each.claim, StatusCode::kDeadlineExceeded}), true;
-    return admit(s, each.claim, each.claimed_ns, each.ticket) || (compiled_ = true, false);
+    return (may_join(each) && admit(s, each.claim, each.claimed_ns, each.ticket)) || (compiled_ = true, false);
   });
 }
 
@@ -243,13 +271,33 @@ std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   return out;
 }
 
-void DecodeStepper::compiled(u64 ticket, std::string_view refusal) {
+void DecodeStepper::compiled(u64 ticket, StatusCode code, std::string_view message) {
   for (Waiting& each : waiting_) {
     if (each.ticket != ticket) continue;
-    each.stage = refusal.empty() ? Waiting::Stage::kCompiled : Waiting::Stage::kRefused;
-    each.refusal = refusal;
+    each.stage = code == StatusCode::kOk ? Waiting::Stage::kCompiled : Waiting::Stage::kRefused;
+    each.code = code, each.refusal = message;
     compiled_ = true;
   }
+}
+
+bool DecodeStepper::fail(u64 ticket, StatusCode code, std::string_view message) {
+  for (u32 at = 0; at < requests_.size(); at++) {
+    const Request& request = requests_[at];
+    if (request.ticket != ticket || place_of(request.claim.door, request.claim.slot) != at) continue;
+    DecodeBatch& batch = batch_at(at);
+    Slot& slot = claimer_.slot(request.claim);
+    const u32 made = batch.made(at % max_running());
+    const u64 now = now_ns();
+    batch.drop(at % max_running());
+    place_of(request.claim.door, request.claim.slot) = DecodeBatch::kNobody;
+    write_refusal(segment_, code, message, 0, slot);
+    stamp(slot, request, now, now);
+    if (!claimer_.finish(request.claim)) return false;
+    clock_.answered(1, request.claimed_ns, now, times_.steps_ns(batch.going() + 1, made));
+    claimer_.publish();
+    claimer_.own().running.store(running(), kRelaxed);
+  }
+  return true;
 }
 
 bool DecodeStepper::awaited(u64 ticket) const {
@@ -287,7 +335,7 @@ bool DecodeStepper::answer_refused() {
     if (each.stage != Waiting::Stage::kRefused) return false;
     Slot& slot = claimer_.slot(each.claim);
     if (!alive || !claimer_.launch(each.claim)) return alive = false;
-    write_refusal(segment_, StatusCode::kInvalidArgument, each.refusal, 0, slot);
+    write_refusal(segment_, each.code, each.refusal, 0, slot);
     stamp(slot, {each.claim, each.claimed_ns, now, now, 0}, now, now);
     return (alive = claimer_.finish(each.claim)), true;
   });

@@ -110,8 +110,11 @@ class DecodeStepper final : public Stepper {
     std::string_view structure;  // a byte of its kind, and its text
   };
   std::vector<Structured> take_structured();
-  // The structure of a request is compiled: it joins the next step, unless there is a refusal: then it is answered.
-  void compiled(u64 ticket, std::string_view refusal);
+  // The structure of a request is compiled: it joins the next step. Any code but kOk: it is answered with the message.
+  void compiled(u64 ticket, StatusCode code, std::string_view message);
+  // Ends a running sequence whose structure has failed, before the step that shows it is scattered. Nothing happens if
+  // it has ended. Returns false if this process is fenced.
+  [[nodiscard]] bool fail(u64 ticket, StatusCode code, std::string_view message);
   // Whether the request still waits for its structure, or for the first step with a row of it.
   bool awaited(u64 ticket) const;
   // The runs of a gathered step whose tokens a mask allows, and the tickets of their requests.
@@ -144,7 +147,9 @@ class DecodeStepper final : public Stepper {
     Claim claim;
     u64 claimed_ns;
     u64 ticket;
+    bool suspect = false;
     Stage stage = Stage::kClaimed;
+    StatusCode code = StatusCode::kOk;  // of a refused one
     std::string refusal = {};
   };
 
@@ -153,12 +158,17 @@ class DecodeStepper final : public Stepper {
   DecodeBatch& batch_at(u32 place) { return batches_[place / max_running()]; }
   bool quiet(u32 lane) const { return !clock_.in_flight(lane) && !batches_[lane].running(); }
   u32 running() const;
+  bool idle() const { return clock_.idle() && !running(); }
   u32 prompt_rows(u32 lane) const;
   // Of the requests whose structure is compiled.
   struct Compiled {
     u32 items, rows;
   };
   Compiled compiled_room() const;
+  u32 uncompiled_left(u32 compiled) const;
+  bool may_join(const Waiting& compiled) const;
+  bool goes_on(const Waiting& waiting) const;
+  void claim(u32 lane, const BatchLimits& room, u64 timeout_ns);
   std::optional<Script> script_of(const Claim& claim) const;
   u32 prompt_of(const Claim& claim) const { return std::clamp(claim.n_tokens, 1u, route_->max_input_tokens); }
   bool in_vocabulary(const Claim& claim) const;
@@ -191,6 +201,7 @@ class DecodeStepper final : public Stepper {
   std::vector<Waiting> waiting_;    // oldest first
   u64 tickets_ = 0;                 // given so far
   bool compiled_ = false;           // some of waiting_ are, or are refused
+  bool suspect_ = false;            // one waits for its structure or runs: nothing joins beside it
 };
 
 }  // namespace fastqps

@@ -137,7 +137,7 @@ TEST(a_repeated_prompt_with_a_structure_is_awaited_until_it_has_a_row) {
   CHECK(!d.launch());
   std::vector<u64> tickets;
   for (const auto& each : d.stepper.take_structured()) tickets.push_back(each.ticket);
-  for (const u64 ticket : tickets) d.stepper.compiled(ticket, "");
+  for (const u64 ticket : tickets) d.stepper.compiled(ticket, StatusCode::kOk, "");
   CHECK(d.launch());
   const u32 first = d.flying[0].empty() ? 2 : 0;
   CHECK(d.stepper.masked(first) == (std::vector<std::pair<u32, u64>>{{0, tickets[0]}}));
@@ -287,7 +287,7 @@ TEST(a_suspect_waits_for_its_structure_alone) {
   World w;
   auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
   const auto compile = [&d] {
-    for (const auto& each : d->stepper.take_structured()) d->stepper.compiled(each.ticket, "");
+    for (const auto& each : d->stepper.take_structured()) d->stepper.compiled(each.ticket, StatusCode::kOk, "");
   };
   w.structure_bytes = 64;
   const u32 suspect = w.put({1}, 8, kIgnoreEos);
@@ -313,6 +313,149 @@ TEST(a_suspect_waits_for_its_structure_alone) {
   CHECK(w.host.tokens[plain] == expected_tokens({3}, 8, true));
 }
 
+// Other requests run while more structures compile than sequences can run.
+TEST(structures_that_compile_take_no_places) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  w.structure_bytes = 64;
+  std::vector<u32> slots;
+  for (u32 i = 0; i < 10; i++) slots.push_back(w.put({i}, 3, kIgnoreEos));
+  CHECK(!d.launch());
+  CHECK(!d.launch());
+  CHECK(!d.launch());
+  const auto asked = d.stepper.take_structured();
+  CHECK_EQ(asked.size(), size_t(10));
+  w.structure_bytes = 0;
+  for (u32 i = 20; i < 25; i++) {
+    const u32 plain = w.put({i}, 4, kIgnoreEos);
+    d.finish(*w.slab);
+    CHECK(w.host.tokens[plain] == expected_tokens({i}, 4, true));
+  }
+  for (const auto& each : asked) d.stepper.compiled(each.ticket, StatusCode::kOk, "");
+  d.finish(*w.slab);
+  for (u32 i = 0; i < 10; i++) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 3, true));
+}
+
+// Beyond a limit they stay in the rings. Those that wait there end no sleep.
+TEST(requests_stay_in_the_rings_while_many_structures_compile) {
+  World w(128);
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  w.structure_bytes = 64;
+  for (u32 i = 0; i < 70; i++) w.put({i}, 1, kIgnoreEos);
+  for (u32 turn = 0; turn < 40; turn++) CHECK(!d.launch());
+  const auto asked = d.stepper.take_structured();
+  CHECK_EQ(asked.size(), size_t(64));
+  CHECK(w.state(69) == State::kQueued);
+  const u64 began = now_ns();
+  CHECK_EQ(d.stepper.gather(20'000'000), kNothing);
+  CHECK(now_ns() - began > 15'000'000);
+  CHECK(w.slab->put_canary(0, now_ns()));
+  CHECK(d.launch());
+  d.retire();
+  w.slab->drain();
+  CHECK_EQ(w.slab->canaries(), 0u);
+  d.stepper.compiled(asked[0].ticket, StatusCode::kInvalidArgument, "no");
+  for (u32 turn = 0; turn < 3; turn++) CHECK(!d.launch());
+  w.slab->drain();
+  CHECK_EQ(w.host.status[0], u16(StatusCode::kInvalidArgument));
+  CHECK_EQ(d.stepper.take_structured().size(), size_t(1));
+}
+
+// It is the process that has to prove alive, whatever it compiles, a suspect's structure too. What is compiled
+// meanwhile shares no step with the canary, and a suspect does not even run beside it.
+TEST(a_canary_is_answered_while_structures_compile) {
+  for (const bool is_suspect : {false, true}) {
+    World w;
+    auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+    w.structure_bytes = 64;
+    const u32 slot = w.put({5}, 3, kIgnoreEos);
+    if (is_suspect) {
+      CHECK(!d->launch());
+      for (const auto& each : d->stepper.take_structured()) d->stepper.compiled(each.ticket, StatusCode::kOk, "");
+      CHECK(d->launch());
+      publish_death(w.segment, w.fds, 0, 1);
+      w.slab->drain();
+      d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+    }
+    CHECK(!d->launch());
+    const auto asked = d->stepper.take_structured();
+    CHECK_EQ(asked.size(), size_t(1));
+    const u64 steps = w.segment.dispatcher(0).steps_done.load();
+    CHECK(w.slab->put_canary(0, now_ns()));
+    CHECK(d->launch());
+    d->stepper.compiled(asked[0].ticket, StatusCode::kOk, "");
+    CHECK_EQ(d->launch(), !is_suspect);
+    if (!is_suspect) CHECK_EQ(d->stepper.step(d->flying[0].back()).runs.size(), 1u);
+    d->retire();
+    w.slab->drain();
+    CHECK_EQ(w.slab->canaries(), 0u);
+    CHECK_EQ(w.segment.dispatcher(0).steps_done.load(), steps + 1);
+    d->finish(*w.slab);
+    CHECK(w.host.tokens[slot] == expected_tokens({5}, 3, true));
+  }
+}
+
+TEST(a_compiled_structure_does_not_join_a_suspect) {
+  for (const u32 suspect_has : {0u, 64u}) {
+    World w;
+    auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+    const u32 suspect = w.put({1}, 8, kIgnoreEos);
+    CHECK(d->launch());
+    publish_death(w.segment, w.fds, 0, 1);
+    w.segment.slot(0, suspect).attached[u32(AttachmentKind::kStructure)] = {0, suspect_has};
+    d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+    w.structure_bytes = 64;
+    const u32 first = w.put({2}, 3, kIgnoreEos);
+    CHECK(!d->launch());  // claimed before the suspect comes
+    const auto asked = d->stepper.take_structured();
+    w.slab->drain();
+    w.structure_bytes = 0;
+    const u32 plain = w.put({3}, 3, kIgnoreEos);
+    CHECK_EQ(d->launch(), !suspect_has);
+    for (const auto& each : asked) d->stepper.compiled(each.ticket, StatusCode::kOk, "");
+    const auto of_suspect = d->stepper.take_structured();
+    CHECK_EQ(of_suspect.size(), size_t(suspect_has ? 1 : 0));
+    CHECK_EQ(asked.size(), size_t(1));
+    for (u32 turn = 0; w.slab->used(); turn++) {
+      CHECK(turn < 100);
+      if (turn == 3)
+        for (const auto& each : of_suspect) d->stepper.compiled(each.ticket, StatusCode::kOk, "");
+      d->turn();
+      w.slab->drain();
+      for (const u32 other : {first, plain})
+        CHECK(w.state(suspect) == State::kFree || w.state(other) == State::kQueued ||
+              w.state(other) == State::kClaimed);
+    }
+    CHECK(w.host.tokens[suspect] == expected_tokens({1}, 8, true));
+    CHECK(w.host.tokens[first] == expected_tokens({2}, 3, true));
+    CHECK(w.host.tokens[plain] == expected_tokens({3}, 3, true));
+  }
+}
+
+// With a step of it on its way, whose token is dropped.
+TEST(a_text_whose_structure_fails_ends_alone_with_an_error) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  w.structure_bytes = 64;
+  const u32 bad = w.put({1}, 12, kProgress | kIgnoreEos), good = w.put({2}, 12, kIgnoreEos);
+  CHECK(!d.launch());
+  const auto asked = d.stepper.take_structured();
+  for (const auto& each : asked) d.stepper.compiled(each.ticket, StatusCode::kOk, "");
+  for (u32 turn = 0; turn < 6; turn++) CHECK(d.turn());
+  CHECK_EQ(d.flying[0].size(), size_t(1));
+  CHECK(d.launch());
+  CHECK(d.stepper.fail(asked[0].ticket, StatusCode::kResourceExhausted, "too many states"));
+  CHECK(d.stepper.fail(asked[0].ticket, StatusCode::kInternal, "again"));
+  CHECK(d.stepper.fail(asked[1].ticket + 1, StatusCode::kInternal, "nobody"));
+  CHECK_EQ(w.segment.dispatcher(0).running.load(), 1u);
+  w.slab->drain();
+  CHECK_EQ(w.host.status[bad], u16(StatusCode::kResourceExhausted));
+  CHECK(!w.host.tokens.contains(bad));
+  d.finish(*w.slab);
+  CHECK(w.host.tokens[good] == expected_tokens({2}, 12, true));
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
 // A prompt that waited for its structure has its rows in front of what is claimed beside it.
 TEST(who_is_claimed_beside_a_compiled_structure_has_room_too) {
   World w;
@@ -322,7 +465,7 @@ TEST(who_is_claimed_beside_a_compiled_structure_has_room_too) {
   std::vector<u32> slots{w.put(prompt(50), 3, kIgnoreEos)};
   w.structure_bytes = 0;
   CHECK(!d.launch());
-  for (const auto& each : d.stepper.take_structured()) d.stepper.compiled(each.ticket, "");
+  for (const auto& each : d.stepper.take_structured()) d.stepper.compiled(each.ticket, StatusCode::kOk, "");
   for (u32 i = 51; i < 53; i++) slots.push_back(w.put(prompt(i), 3, kIgnoreEos));
   d.finish(*w.slab);
   for (u32 i = 0; i < slots.size(); i++) CHECK(w.host.tokens[slots[i]] == expected_tokens(prompt(50 + i), 3, true));
@@ -370,7 +513,7 @@ TEST(a_compiled_structure_lets_the_dispatcher_rest_until_a_step_is_due) {
   for (u32 lane = 0; lane < 2; lane++)
     while (d.flying[lane].size() < 2) gather();
   for (const u32 lane : {1u, 0u}) d.retire(lane * 20'000, lane);  // the next ones have just begun
-  d.stepper.compiled(ticket, "");
+  d.stepper.compiled(ticket, StatusCode::kOk, "");
   u32 polls = 0;
   while (w.state(structured) != State::kLaunched) {
     const u64 began = now_ns();

@@ -2,7 +2,7 @@
 
 It holds the model's vocabulary, and forks for each structure: the fork compiles, and ends with all that it has taken.
 One thread alone runs in here, so that it can fork. Its parent sends the model's card, and then ``[kind, text]`` of one
-structure after another. Each has one answer: ``[bytes, error]``.
+structure after another. Each has one answer: an ``Outcome``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import setproctitle
 
@@ -27,16 +27,26 @@ from fastqps.structure.structure import Structure
 from fastqps.structure.trial.limits import CPU_S, GROWTH_BYTES, STACK_BYTES, WALL_FACTOR
 from fastqps.structure.vocabulary import Vocabulary
 
-Outcome = tuple[int, str]
-"""(bytes that the compiled structure takes, why it is refused)."""
+
+class Outcome(NamedTuple):
+    """What became of a structure."""
+
+    size: int = 0
+    """Bytes that it takes when it is compiled."""
+    error: str = ""
+    is_refused: bool = True
+    """Whether the error is the structure's. Else it may be compiled another time."""
+
+
 TOO_SLOW = f"compiling it takes more than {CPU_S:g} s of CPU time"
 TOO_LARGE = f"compiling it needs more than {GROWTH_BYTES >> 20} MiB of memory"
 _OF_SIGNAL: dict[int, str] = {
     signal.SIGPROF: TOO_SLOW,
-    signal.SIGKILL: TOO_SLOW,
     signal.SIGABRT: TOO_LARGE,
     signal.SIGSEGV: "it has too many parts, or is nested too deeply",  # its stack
 }
+NO_CPU = f"the machine is too busy: it was not compiled within {CPU_S * WALL_FACTOR:g} s"
+_KILLED = "the process that compiled it was killed"  # by the system, as a rule, which has no memory left
 _PAGE = resource.getpagesize()
 
 
@@ -56,17 +66,26 @@ def _outcome(vocabulary: Vocabulary, structure: Structure) -> Outcome:
     own = os.getpid()
     answers, answer = Pipe(duplex=False)
     with answers:
-        if not (pid := os.fork()):
-            _compile_in_fork(own, vocabulary, structure, answer)
-        answer.close()
-        if not answers.poll(CPU_S * WALL_FACTOR):
+        with answer:
+            try:
+                pid = os.fork()
+            except OSError as error:
+                return Outcome(error=f"no process can be made: {error}", is_refused=False)
+            if not pid:
+                _compile_in_fork(own, vocabulary, structure, answer)
+        in_time = answers.poll(CPU_S * WALL_FACTOR)
+        if not in_time:
             os.kill(pid, signal.SIGKILL)
         try:
-            size, error = json.loads(answers.recv_bytes())
+            outcome = Outcome(*json.loads(answers.recv_bytes()))
         except EOFError:
-            size, error = 0, ""
+            outcome = Outcome()
     ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return size, error or ("" if ended == OK else _OF_SIGNAL.get(-ended, "compiling it fails"))
+    if ended == OK or outcome.error:
+        return outcome
+    if ended == -signal.SIGKILL:
+        return Outcome(error=_KILLED if in_time else NO_CPU, is_refused=False)
+    return Outcome(error=_OF_SIGNAL.get(-ended, "compiling it fails"))
 
 
 def _compile_in_fork(parent: int, vocabulary: Vocabulary, structure: Structure, answer: Connection) -> NoReturn:
@@ -78,11 +97,11 @@ def _compile_in_fork(parent: int, vocabulary: Vocabulary, structure: Structure, 
         _limit()
         try:
             vocabulary.compile(structure)
-            outcome = _resident_bytes() - before, ""
+            outcome = Outcome(_resident_bytes() - before)
         except ValueError as error:
-            outcome = 0, str(error)
+            outcome = Outcome(error=str(error))
         except MemoryError:
-            outcome = 0, TOO_LARGE
+            outcome = Outcome(error=TOO_LARGE)
         answer.send_bytes(json.dumps(outcome).encode())
         os._exit(OK)
     finally:

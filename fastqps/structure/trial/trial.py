@@ -10,10 +10,10 @@ import subprocess
 import sys
 from multiprocessing.connection import Connection
 
-from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.structure.structure import Structure
 from fastqps.structure.trial.limits import CPU_S, LOAD_S, WALL_FACTOR
+from fastqps.structure.trial.process import Outcome
 
 _ANSWER_S = LOAD_S + 2 * CPU_S * WALL_FACTOR  # the first answer waits for the vocabulary
 _TRIES = 2
@@ -35,13 +35,18 @@ class Trial:
     def run(self, structure: Structure) -> int:
         """The bytes that it takes. ``ValueError`` says what it exceeds, or what is wrong with it.
 
-        ``ModelError`` if the process cannot run.
+        ``ChildProcessError`` if the process cannot run, or cannot tell now.
         """
         for _ in range(_TRIES):
             with contextlib.suppress(OSError, EOFError):
-                return self._ask(structure)
+                outcome = self._ask(structure)
+                break
             self.close()
-        raise ModelError("the process that compiles structures has ended")
+        else:
+            raise ChildProcessError("the process that compiles structures has ended")
+        if outcome.error:
+            raise ValueError(outcome.error) if outcome.is_refused else ChildProcessError(outcome.error)
+        return outcome.size
 
     def close(self) -> None:
         """Ends the process."""
@@ -51,15 +56,12 @@ class Trial:
             self._process.kill()
             self._process.wait()
 
-    def _ask(self, structure: Structure) -> int:
+    def _ask(self, structure: Structure) -> Outcome:
         connection = self._connection or self._start()
         connection.send_bytes(json.dumps(structure).encode())
         if not connection.poll(_ANSWER_S):
             raise EOFError
-        size, error = json.loads(connection.recv_bytes())
-        if error:
-            raise ValueError(error)
-        return int(size)
+        return Outcome(*json.loads(connection.recv_bytes()))
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()

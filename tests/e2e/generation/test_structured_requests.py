@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import string
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -124,6 +128,58 @@ def test_hostile_structures_harm_nobody(serve: Callable[..., Server], checkpoint
         assert others > len(TOO_MUCH), "they waited"
         assert server.child("dispatcher 0") == dispatcher
         assert dispatcher.memory_info().rss - resident < 64 << 20
+
+
+def test_others_are_answered_while_more_structures_compile_than_can_run(
+    serve: Callable[..., Server], checkpoint: Path
+) -> None:
+    """For longer than a dispatcher may leave its canaries unanswered, and each structure is a new one."""
+    limits = ("--max-running=4", "--dispatchers=1", "--canary-interval=100ms")
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=96", *limits, f"--model={checkpoint}")
+    divisors, over = itertools.count(1_000_003), threading.Event()
+    refusals: list[str] = []
+
+    def attack() -> None:
+        with fastqps.Client(server.address, timeout_s=60) as attacker:
+            while not over.is_set():
+                with pytest.raises(errors.InvalidArgument) as error:
+                    attacker.generate("a", json_schema={"type": "integer", "multipleOf": next(divisors)})
+                refusals.append(str(error.value))
+
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(20) as pool:
+        assert client.generate("a", regex="[ab]").text in ("a", "b")
+        dispatcher = server.child("dispatcher 0")
+        attacks = [pool.submit(attack) for _ in range(20)]
+        try:
+            slowest_s, until_s = 0.0, time.monotonic() + 6
+            while time.monotonic() < until_s:
+                asked_s = time.monotonic()
+                assert len(client.generate("The cat", max_tokens=4, ignore_eos=True).token_ids) == 4
+                slowest_s = max(slowest_s, time.monotonic() - asked_s)
+                if until_s - time.monotonic() < 4:
+                    time.sleep(0.5)  # canaries come to dispatchers that finish no step
+        finally:
+            over.set()
+        for each in attacks:
+            each.result()
+        assert slowest_s < 2
+        assert len(refusals) > 20
+        assert server.child("dispatcher 0") == dispatcher
+
+
+def test_a_structure_that_has_used_up_its_states_works_again(serve: Callable[..., Server], checkpoint: Path) -> None:
+    """The text that would need more ends with an error; it is never called complete."""
+    server = serve("--device=cpu", "--dtype=float32", "--max-output-tokens=1500", f"--model={checkpoint}")
+    letters = string.ascii_letters + string.digits
+    asked = {"regex": "(" + "|".join(f".*{letter}.{{200}}" for letter in letters) + ")!", "temperature": 1.0}
+    with fastqps.Client(server.address) as client:
+        for seed in range(2):
+            with pytest.raises(errors.ResourceExhausted, match="too many states: 20000"):
+                client.generate("The cat", max_tokens=1500, seed=seed, **asked)  # type: ignore[arg-type]
+            with pytest.raises(errors.ResourceExhausted, match="too many states: 20000"):
+                list(client.generate_stream("The cat", max_tokens=1500, seed=seed, **asked))  # type: ignore[arg-type]
+            made = client.generate("The cat", max_tokens=30, seed=seed, **asked)  # type: ignore[arg-type]
+            assert (made.finish_reason, len(made.token_ids)) == ("length", 30)
 
 
 COMPLETIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
