@@ -42,8 +42,8 @@ class Vocabulary:
                 "use a CPU or a GPU"
             )
         if not card.tokenizer or not card.eos_ids:
-            lacks = "an end-of-text token" if card.tokenizer else "a tokenizer.json"
-            raise ModelError(f"the model '{card.name}' has not {lacks}, which a structure needs")
+            lacks = "eos_token_id in its generation_config.json" if card.tokenizer else "tokenizer.json"
+            raise ModelError(f"the model '{card.name}' has no {lacks}, which a structure needs")
         source = content_of(tokenizer_source(card.tokenizer, card.tokenizer_parts))
         with _errors_of(card), _panics():
             self._tokens = LLTokenizer(source, n_vocab=card.vocab_size, eos_token=list(card.eos_ids))
@@ -58,7 +58,7 @@ class Vocabulary:
             tried = matcher.deep_copy()
             self._walk(tried)
         if tried.is_error():
-            raise ValueError(_reason(tried.get_error()))
+            raise ValueError(_hint(structure) + _reason(tried.get_error()))
         return matcher
 
     def _walk(self, matcher: LLMatcher) -> None:
@@ -98,6 +98,12 @@ def _limits() -> LLParserLimits:
         max_lexer_states=_STATES_MAX,
         verbose_errors=False,
     )
+
+
+def _hint(structure: Structure) -> str:
+    if structure.kind == "grammar" and "::=" in structure.text:
+        return "the grammar must have Lark's form, and looks like GBNF: "
+    return ""
 
 
 def _reason(error: str) -> str:
