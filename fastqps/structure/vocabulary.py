@@ -10,6 +10,7 @@ from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.vocabulary import content_of
+from fastqps.structure.schema_place import place_of
 from fastqps.structure.structure import Structure
 
 if TYPE_CHECKING:
@@ -51,15 +52,23 @@ class Vocabulary:
 
     def compile(self, structure: Structure) -> Compiled:
         """``ValueError`` says what is wrong with the structure, or that it is too large."""
-        from llguidance import LLMatcher
-
         with _panics():
-            matcher = LLMatcher(self._tokens, structure.grammar(), log_level=0, limits=_limits())
+            matcher = self._matcher(structure)
             tried = matcher.deep_copy()
             self._walk(tried)
-        if tried.is_error():
-            raise ValueError(_hint(structure) + _reason(tried.get_error()))
-        return matcher
+            if not tried.is_error():
+                return matcher
+            reason = _reason(tried.get_error())
+            place = place_of(structure.text, reason, self._refusal) if structure.kind == "json_schema" else ""
+        raise ValueError(_hint(structure) + reason + (f", at {place}" if place else ""))
+
+    def _matcher(self, structure: Structure) -> LLMatcher:
+        from llguidance import LLMatcher
+
+        return LLMatcher(self._tokens, structure.grammar(), log_level=0, limits=_limits())
+
+    def _refusal(self, schema: str) -> str:
+        return _reason(self._matcher(Structure("json_schema", schema)).get_error())
 
     def _walk(self, matcher: LLMatcher) -> None:
         """The first tokens of a text. A grammar without a first token shows here, and one that needs too much work."""
