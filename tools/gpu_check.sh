@@ -80,7 +80,7 @@ missing=()
 found=$(lacking_modules torch numpy safetensors tokenizers transformers setuptools)
 other="install them, or name another Python that has them: make gpu-check PYTHON=…"
 [ -z "$found" ] || missing+=("Python packages that a kit does not hold: $found ($other)")
-found=$(lacking_modules grpc google.protobuf uvloop setproctitle prometheus_client pynvml pybind11 pytest pytest_timeout xdist)
+found=$(lacking_modules grpc google.protobuf uvloop setproctitle prometheus_client pynvml llguidance pybind11 pytest pytest_timeout xdist)
 [ -z "$found" ] || missing+=("Python packages: $found ($advice)")
 command -v ${CC:-gcc clang} >/dev/null || missing+=("a C compiler, which Triton needs to start kernels: ${CC:-gcc or clang}")
 header=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h

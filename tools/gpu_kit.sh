@@ -20,6 +20,7 @@ PACKAGES=(
     "pybind11 pybind11"
     "prometheus_client prometheus-client"
     "pynvml nvidia-ml-py"
+    "llguidance llguidance"
     "grpc grpcio"
     "google.protobuf protobuf"
     "pytest pytest pluggy iniconfig packaging"

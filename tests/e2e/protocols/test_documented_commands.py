@@ -31,6 +31,7 @@ LEFT_OUT = {
     "pip install -e": "it would change the environment of the tests; `make setup` runs it",
     "fastqps serve --device cuda": "it needs a GPU: `make gpu-check` starts such servers",
     "grpcurl": "no package has it; it reads the schema by reflection, as tests/support/servers/reflected.py does",
+    "lm_eval": "tests/e2e/protocols/test_recorded_requests.py sends what it does",
     "from huggingface_hub import": "tests/e2e/requests/test_entities.py asks a server of such a model",
     "client = openai.OpenAI(": "it needs an instruct model; tests/clients chats with a small one",
     "perf_analyzer": "tests/clients/test_load_tools.py runs it where `make test-clients` has installed it",
