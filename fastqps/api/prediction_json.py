@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StatusCode
-from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, SparseEmbedding, TopLogprobs, Usage
+from .prediction import (
+    ChoiceScore,
+    Chunk,
+    Entity,
+    Generation,
+    Prediction,
+    PredictionError,
+    SparseEmbedding,
+    TopLogprobs,
+    Usage,
+)
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -49,7 +59,7 @@ def sparse_json(found: SparseEmbedding) -> dict[str, Any]:
 def generation_json(found: Generation) -> dict[str, Any]:
     """A text that was made, by a server or by the engine."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids, "finish_reason": found.finish_reason}
-    _show_logprobs(found, shown)
+    _show_scores(found, shown)
     if found.usage is not None:
         shown |= _usage(found.usage, made=True)
     if found.other_choices:
@@ -57,7 +67,7 @@ def generation_json(found: Generation) -> dict[str, Any]:
     return shown
 
 
-def _show_logprobs(found: Generation | Chunk, shown: dict[str, Any]) -> None:
+def _show_scores(found: Generation | Chunk, shown: dict[str, Any]) -> None:
     if found.logprobs is not None:
         shown["logprobs"] = _floats(found.logprobs)
     if found.top_logprobs is not None:
@@ -66,6 +76,8 @@ def _show_logprobs(found: Generation | Chunk, shown: dict[str, Any]) -> None:
         shown["prompt_logprobs"] = {"token_ids": prompt.token_ids, "logprobs": _floats(prompt.logprobs)}
         if prompt.top_logprobs is not None:
             shown["prompt_logprobs"]["top_logprobs"] = _likeliest(prompt.top_logprobs)
+    if found.choice_scores is not None:
+        shown["choice_scores"] = [_score(each) for each in found.choice_scores]
 
 
 def _likeliest(found: TopLogprobs) -> list[list[dict[str, Any]]]:
@@ -76,12 +88,17 @@ def _likely(id: int, logprob: float) -> dict[str, Any]:
     return {"id": id, "logprob": _floats([logprob])[0]}
 
 
+def _score(found: ChoiceScore) -> dict[str, float]:
+    logprob, score = _floats([found.logprob, found.score])
+    return {"logprob": logprob, "score": score}
+
+
 def chunk_json(found: Chunk) -> dict[str, Any]:
     """A piece of a text that is being made."""
     shown: dict[str, Any] = {"text": found.text, "token_ids": found.token_ids}
     if found.choice:
         shown["choice"] = found.choice
-    _show_logprobs(found, shown)
+    _show_scores(found, shown)
     if found.finish_reason is not None:
         shown["finish_reason"] = found.finish_reason
     if found.usage is not None:

@@ -285,7 +285,8 @@ def _set_token_ids(message: pb.PredictRequest, item: Sequence[int]) -> None:
         message.token_ids.ids.extend(item)
     except TypeError:
         kind = type(item).__name__
-        raise TypeError(f"an item is a text, a pair of texts (a tuple), or token ids; this {kind} is none") from None
+        said = f"an item is a text, a pair of texts (a tuple), token ids, or a Chat of messages; this {kind} is none"
+        raise TypeError(said) from None
     message.token_ids.SetInParent()
 
 

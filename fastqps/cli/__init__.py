@@ -16,7 +16,7 @@ from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError, lack_of_memory
 from fastqps.terminal import Level, plainly, say, say_to
 
 COMMANDS = {
-    "serve": "serve models over gRPC",
+    "serve": "serve models over gRPC and HTTP",
     "bench": "measure a server: rates, latencies, where time goes, which settings to run",
     "predict": "run a model on some text and print JSON lines",
     "card": "write what an edge needs of a model: no weights",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Unpack
 
@@ -520,6 +520,8 @@ class Generator:
         if isinstance(prompt, Chat):
             prompt = self._chat_ids(which, prompt)
         if not isinstance(prompt, str):
+            if isinstance(prompt, Mapping) or any(isinstance(part, Mapping) for part in prompt):
+                raise ValueError(f"{which}: expected a text, token ids or a Chat of messages, not messages")
             if any(isinstance(part, str) for part in prompt):
                 raise ValueError(f"{which}: expected one text or token ids, not several texts")
             ids = self.card.cut(prompt, limit) if truncate else prompt

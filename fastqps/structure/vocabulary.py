@@ -10,6 +10,7 @@ from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.vocabulary import content_of
+from fastqps.structure.schema_place import place_of
 from fastqps.structure.structure import Structure
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class Vocabulary:
                 "use a CPU or a GPU"
             )
         if not card.tokenizer or not card.eos_ids:
-            lacks = "an end-of-text token" if card.tokenizer else "a tokenizer.json"
-            raise ModelError(f"the model '{card.name}' has not {lacks}, which a structure needs")
+            lacks = "eos_token_id in its generation_config.json" if card.tokenizer else "tokenizer.json"
+            raise ModelError(f"the model '{card.name}' has no {lacks}, which a structure needs")
         source = content_of(tokenizer_source(card.tokenizer, card.tokenizer_parts))
         with _errors_of(card), _panics():
             self._tokens = LLTokenizer(source, n_vocab=card.vocab_size, eos_token=list(card.eos_ids))
@@ -52,15 +53,29 @@ class Vocabulary:
 
     def compile(self, structure: Structure) -> Compiled:
         """``ValueError`` says what is wrong with the structure, or that it is too large."""
-        from llguidance import LLMatcher
-
         with _panics():
-            matcher = LLMatcher(self._tokens, structure.grammar(), log_level=0, limits=_limits())
+            matcher = self._matcher(structure)
             tried = matcher.deep_copy()
             self._walk(tried)
+<<<<<<< HEAD
         if tried.is_error():
             raise ValueError(reason(tried))
         return matcher
+=======
+            if not tried.is_error():
+                return matcher
+            reason = _reason(tried.get_error())
+            place = place_of(structure.text, reason, self._refusal) if structure.kind == "json_schema" else ""
+        raise ValueError(_hint(structure) + reason + (f", at {place}" if place else ""))
+
+    def _matcher(self, structure: Structure) -> LLMatcher:
+        from llguidance import LLMatcher
+
+        return LLMatcher(self._tokens, structure.grammar(), log_level=0, limits=_limits())
+
+    def _refusal(self, schema: str) -> str:
+        return _reason(self._matcher(Structure("json_schema", schema)).get_error())
+>>>>>>> newcomer
 
     def _walk(self, matcher: LLMatcher) -> None:
         """The first tokens of a text. A grammar without a first token shows here, and one that needs too much work."""
@@ -101,9 +116,20 @@ def _limits() -> LLParserLimits:
     )
 
 
+<<<<<<< HEAD
 def reason(failed: Compiled) -> str:
     """Why an automaton has failed: the first lines of its error, without its own state."""
     error = failed.get_error()
+=======
+def _hint(structure: Structure) -> str:
+    if structure.kind == "grammar" and "::=" in structure.text:
+        return "the grammar must have Lark's form, and looks like GBNF: "
+    return ""
+
+
+def _reason(error: str) -> str:
+    """The first lines of an error, without the automaton's own state."""
+>>>>>>> newcomer
     if error.startswith("NoExtensionBias"):
         return "no text can satisfy it"
     return " ".join(error.split("<state>")[0].removesuffix("<non-verbose/>").split())[:_REASON_MAX]

@@ -37,6 +37,8 @@ def generation(item: pb.PredictRequest) -> pb.PredictResponse:
         made.logprobs.extend([-0.5, -1.0, -2.0])
     if asked.top_logprobs:
         made.top_logprobs.CopyFrom(top(made.token_ids))
+    for each in asked.choices:
+        made.choice_scores.add(logprob=-len(each), score=1 / len(asked.choices))
     for choice in range(1, asked.n):
         made.other_choices.add(text=f"choice {choice}", token_ids=[choice], finish_reason=made.finish_reason)
     return out
@@ -256,6 +258,12 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
             '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "logprobs": [-0.5, -1.0, -2.0], '
             '"top_logprobs": [[{"id": 7, "logprob": -0.5}], [{"id": 8, "logprob": -0.5}], '
             '[{"id": 9, "logprob": -0.5}]], "input_tokens": 5, "output_tokens": 3}\n',
+        ),
+        (
+            ["a", "--json", "--choices=no", "--choices=yes"],
+            '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "choice_scores": '
+            '[{"logprob": -2.0, "score": 0.5}, {"logprob": -3.0, "score": 0.5}], "input_tokens": 5, '
+            '"output_tokens": 3}\n',
         ),
         (["--stream", "a", "b"], "Grüße\nGrüße\n"),
         (

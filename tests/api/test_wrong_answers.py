@@ -334,6 +334,7 @@ BAD_ITEMS: list[tuple[Any, str]] = [
     (["a"], "this list is none"),
     ([-1], "Value out of range"),
     ([1.5], "this list is none"),
+    ([{"role": "user", "content": "a"}], "a Chat of messages; this list is none"),
 ]
 
 

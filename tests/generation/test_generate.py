@@ -350,6 +350,8 @@ def test_bad_prompts_disturb_nobody(tmp_path: Path) -> None:
         (["text"], r"no tokenizer\.json"),
         ("text", "a list of prompts"),
         ([[1], ("two", "texts")], "prompt 1: expected one text or token ids, not several texts"),
+        ([{"role": "user", "content": "a"}], "prompt 0: expected a text, token ids or a Chat of messages"),
+        ([[{"role": "user", "content": "a"}]], "prompt 0: expected a text, token ids or a Chat of messages"),
     ):
         with pytest.raises(ValueError, match=said):
             generator.generate(prompts)  # type: ignore[arg-type]

@@ -113,6 +113,20 @@ def test_other_options_beside_a_structure(engine: Engine, asked: dict[str, Any],
 REFUSED = {
     "no JSON": ({"json_schema": "{"}, "no JSON: .*column 2"),
     "an unknown type": ({"json_schema": {"type": "strin"}}, "strin"),
+    "an unknown type inside": (
+        {"json_schema": {"properties": {"ok": {}, "a/b": {"type": "array", "items": {"type": "strin"}}}}},
+        r"strin, at #/properties/a~1b/items$",
+    ),
+    "an unknown type behind references": (
+        {"json_schema": {"$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}, "of": {"type": "strin"}}},
+                                   "list": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/node"}]}},
+                         "properties": {"a": {"$ref": "#/$defs/list"}}}},
+        r"strin, at #/\$defs/node/properties/of$",
+    ),
+    "a keyword in one of 50 parts": (
+        {"json_schema": {"anyOf": [*({"const": i} for i in range(50)), {"type": "object", "not": {}}]}},
+        r'\["not"\], at #/anyOf/50$',
+    ),
     "a keyword that cannot be kept": ({"json_schema": {"type": "array", "uniqueItems": True}}, "uniqueItems"),
     "a schema of itself": ({"json_schema": {"$ref": "#"}}, "no text can satisfy it"),
     "3,000 deep": ({"json_schema": '{"items":' * 3000 + "{}" + "}" * 3000}, "deeply"),

@@ -231,6 +231,8 @@ FieldRows CompletionsReader::api_fields() const {
 
 FieldError CompletionsReader::check(const transport::CallInfo&, ReasonText& reason) {
   if (!prompt_.given()) return {"prompt", "must be given"};
+  if (options_.base.generate.prompt_alone() && !echo_ && !prompt_top_)
+    return {"max_tokens", "0, must be at least 1 without echo or prompt_logprobs"};
   return finish(CompletionsHead::Form::kText, reason);
 }
 

@@ -29,8 +29,12 @@ ErrorKind kind_of(const transport::HttpError& error, u16 status) {
 
 void write_openai_error(const transport::HttpError& error, transport::HttpErrorBody& body) {
   const ErrorKind kind = kind_of(error, body.status);
+  // A dispatcher's refusal has no field apart, and the option's name of predict.proto.
+  constexpr std::string_view kOptions = "generate.";
+  std::string_view message = error.message;
+  if (error.field.empty() && message.starts_with(kOptions)) message.remove_prefix(kOptions.size());
   body.text = R"({"error":{"message":)";
-  transport::append_json_string(body.text, error.message);
+  transport::append_json_string(body.text, message);
   body.text += R"(,"type":")" + std::string(kind.type) + R"(","param":)";
   if (error.field.empty()) {
     body.text += "null";

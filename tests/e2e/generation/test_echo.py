@@ -314,6 +314,7 @@ def test_wrong_requests_are_refused_by_name(client: fastqps.Client, post: Poster
     ):
         status, refused = post("/v1/completions", {"prompt": TEXT, **body})
         assert (status, refused["error"]["param"]) == (400, name), refused
+    assert refused["error"]["message"] == "max_tokens: 0, must be at least 1 without echo or prompt_logprobs"
     messages = [{"role": "user", "content": "a"}]
     status, refused = post("/v1/chat/completions", {"messages": messages, "echo": True})
     assert (status, refused["error"]["param"]) == (400, "echo")

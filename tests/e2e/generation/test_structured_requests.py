@@ -96,6 +96,7 @@ def test_a_bad_structure_is_the_requests_fault(client: fastqps.Client) -> None:
         ({"json_schema": "{"}, "no JSON: .*column 2"),
         ({"regex": "(a"}, "regex"),
         ({"grammar": "start: a"}, "generate.structure"),
+        ({"grammar": 'root ::= "a"'}, "must have Lark's form, and looks like GBNF: .*::="),
         ({"regex": "a" * 70_000}, "at most 65536"),
     ):
         with pytest.raises(errors.InvalidArgument, match=place):
@@ -249,11 +250,13 @@ def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, 
         ({"guided_choice": []}, "guided_choice"),
         ({"guided_choice": ["a", ""]}, "guided_choice"),
         ({"guided_json": {"type": "strin"}}, "strin"),
+        ({"guided_json": {"type": "strin"}}, "structure: "),
     ],
 )
 def test_wrong_ones_are_refused_by_name(post: Poster, asked: dict[str, Any], place: str) -> None:
     status, answer = post("/v1/completions", {"prompt": "a", **asked})
     assert status == 400 and place in answer["error"]["message"], answer
+    assert "generate." not in answer["error"]["message"], answer
 
 
 def test_a_dispatcher_that_dies_in_the_middle_changes_no_text(serve: Callable[..., Server], checkpoint: Path) -> None:
