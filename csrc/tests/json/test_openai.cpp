@@ -278,8 +278,8 @@ TEST(an_echo_asks_for_the_prompts_logprobs) {
   CHECK_EQ(error_of(reader, R"({"prompt":"a","echo":true,"max_tokens":0})"), "");
   view = item_of(reader);
   CHECK(view.generate.echo && !view.generate.scores_prompt() && !check_request(view, reason));
-  CHECK_EQ(error_of(reader, R"({"prompt":"a","max_tokens":0})"), "");
-  CHECK_EQ(std::string(check_request(item_of(reader), reason).field), "generate.max_tokens");
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","max_tokens":0})"),
+           "max_tokens: 0, must be at least 1 without echo or prompt_logprobs");
   CHECK_EQ(error_of(reader, R"({"prompt":"a","prompt_logprobs":0,"guided_choice":["b"]})"), "");
   CHECK_EQ(std::string(check_request(item_of(reader), reason).field), "generate.prompt_logprobs");
 
