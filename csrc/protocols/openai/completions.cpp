@@ -29,7 +29,9 @@ Form form_of(const AnsweredCall& call) { return head_of<CompletionsHead>(call.co
 // An echo, and vLLM's form.
 size_t prompt_room(const AnsweredCall& call, const PromptView& prompt) {
   if (prompt.token_ids.empty()) return 0;
-  return kAround + JsonWriter::string_room(prompt.text.size()) + 2 * prompt_logprobs_room(call, prompt);
+  const CompletionsHead head = head_of<CompletionsHead>(call.context);
+  const u32 lists = u32(head.echo && head.echo_top >= 0) + u32(head.prompt_top >= 0);
+  return kAround + JsonWriter::string_room(prompt.text.size()) + lists * prompt_logprobs_room(call, prompt);
 }
 
 size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {

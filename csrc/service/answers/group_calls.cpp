@@ -197,9 +197,19 @@ bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {
 bool GroupCalls::send(u32 g, std::span<const ResponseView> items) {
   const AnswerWriter& writer = *groups_[g].writer;
   const AnsweredCall call = answered(groups_[g]);
+  const size_t room = writer.room(call, items);
+  if (room > tables_.attachment->message_max() && groups_[g].kind != GroupKind::kRows)
+    return end_too_large(g, room), false;
   return send_or_keep(
-      g, writer.room(call, items), [&](u8* out) { return writer.write(call, items, out); },
+      g, room, [&](u8* out) { return writer.write(call, items, out); },
       [&](size_t bytes) { return writer.reply(call, items, bytes); });
+}
+
+void GroupCalls::end_too_large(u32 g, size_t room) {
+  const std::string message = "the answer may take " + std::to_string(room >> 20) + " MiB, at most " +
+                              std::to_string(tables_.attachment->message_max() >> 20) +
+                              "; ask for fewer choices or log-probabilities, or in several requests";
+  end(g, {.code = StatusCode::kInvalidArgument, .message = message});
 }
 
 // The failure of a request of a stream.

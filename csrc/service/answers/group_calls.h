@@ -73,6 +73,7 @@ class GroupCalls {
   bool send_waiting(u32 group);
   template <class Write, class Reply>
   bool send_or_keep(u32 group, size_t room, Write write, Reply reply);
+  void end_too_large(u32 g, size_t room);
   bool send_failure(u32 group, const Status& status);
   void end_request(u32 group, const Status& status);
   void close_request(u32 group);

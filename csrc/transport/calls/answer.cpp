@@ -218,7 +218,8 @@ void Transport::expect(CallId id) const { door_.calls.pool.prefetch(id); }
 
 u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
-  if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
+  if (!call) return nullptr;
+  if (max_bytes > ~u32(0) - kPrefixBytes) return call->session->cut(*call), nullptr;
   const u32 prefix = prefix_bytes(*call);
   if (door_.unread_too_much(call->session->answer_bytes, max_bytes)) {
     // A method that writes on after writable() returned false loses the call. Otherwise the door would lose its memory.
@@ -231,6 +232,8 @@ u8* Transport::begin_message(CallId id, size_t max_bytes) {
   release_message(door_, std::exchange(call->begun, message));
   return message->data() + prefix;
 }
+
+size_t Transport::message_max() const { return door_.limits.unread_bytes / 2; }
 
 void Transport::commit_message(CallId id, size_t bytes) {
   Call* call = open_call(door_, id);

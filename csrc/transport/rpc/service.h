@@ -80,6 +80,8 @@ class Transport {
   // or its connection does not read its answers (then on_gone has been or will be called). At most one at a time per
   // call.
   u8* begin_message(CallId call, size_t max_bytes);
+  // Half of the memory that the answers of the process may take. A larger message may lose its call.
+  size_t message_max() const;
   // The message that begin_message gave room for has `bytes` bytes. It leaves at the end of the turn.
   void commit_message(CallId call, size_t bytes);
   // Ends the call after its messages. Without a message before: trailers-only, or a plain call's error response (OK: an

@@ -319,3 +319,13 @@ def test_wrong_requests_are_refused_by_name(client: fastqps.Client, post: Poster
     status, refused = post("/v1/chat/completions", {"messages": messages, "echo": True})
     assert (status, refused["error"]["param"]) == (400, "echo")
     assert client.generate(TEXT, max_tokens=1).token_ids
+
+
+def test_an_answer_that_is_too_large(post: Poster) -> None:
+    """It is refused in words. The server could not hold it for a client that reads slowly."""
+    ids = [2 + i % 380 for i in range(200)]
+    asked = {"n": 128, "max_tokens": 1, "temperature": 0}
+    for more in ({"prompt_logprobs": 20}, {"echo": True, "logprobs": 20}):
+        status, answer = post("/v1/completions", prompt=[ids] * 16, **asked, **more)
+        assert status == 400 and "MiB, at most 128; ask for fewer choices" in answer["error"]["message"], answer
+    assert len(post.found("/v1/completions", **{**asked, "n": 32}, prompt=ids, prompt_logprobs=20)["choices"]) == 32
