@@ -57,16 +57,11 @@ class Vocabulary:
             matcher = self._matcher(structure)
             tried = matcher.deep_copy()
             self._walk(tried)
-<<<<<<< HEAD
-        if tried.is_error():
-            raise ValueError(reason(tried))
-        return matcher
-=======
             if not tried.is_error():
                 return matcher
-            reason = _reason(tried.get_error())
-            place = place_of(structure.text, reason, self._refusal) if structure.kind == "json_schema" else ""
-        raise ValueError(_hint(structure) + reason + (f", at {place}" if place else ""))
+            why = reason(tried)
+            place = place_of(structure.text, why, self._refusal) if structure.kind == "json_schema" else ""
+        raise ValueError(_hint(structure) + why + (f", at {place}" if place else ""))
 
     def _matcher(self, structure: Structure) -> LLMatcher:
         from llguidance import LLMatcher
@@ -74,8 +69,8 @@ class Vocabulary:
         return LLMatcher(self._tokens, structure.grammar(), log_level=0, limits=_limits())
 
     def _refusal(self, schema: str) -> str:
-        return _reason(self._matcher(Structure("json_schema", schema)).get_error())
->>>>>>> newcomer
+        matcher = self._matcher(Structure("json_schema", schema))
+        return reason(matcher) if matcher.is_error() else ""
 
     def _walk(self, matcher: LLMatcher) -> None:
         """The first tokens of a text. A grammar without a first token shows here, and one that needs too much work."""
@@ -116,20 +111,15 @@ def _limits() -> LLParserLimits:
     )
 
 
-<<<<<<< HEAD
-def reason(failed: Compiled) -> str:
-    """Why an automaton has failed: the first lines of its error, without its own state."""
-    error = failed.get_error()
-=======
 def _hint(structure: Structure) -> str:
     if structure.kind == "grammar" and "::=" in structure.text:
         return "the grammar must have Lark's form, and looks like GBNF: "
     return ""
 
 
-def _reason(error: str) -> str:
-    """The first lines of an error, without the automaton's own state."""
->>>>>>> newcomer
+def reason(failed: Compiled) -> str:
+    """Why an automaton has failed: the first lines of its error, without its own state."""
+    error = failed.get_error()
     if error.startswith("NoExtensionBias"):
         return "no text can satisfy it"
     return " ".join(error.split("<state>")[0].removesuffix("<non-verbose/>").split())[:_REASON_MAX]

@@ -20,8 +20,10 @@ ErrorKind kind_of(const transport::HttpError& error, u16 status) {
       return {"invalid_request_error", error.field == "model" ? "model_not_found" : "not_found"};
     case 429:
       return {"rate_limit_error", "rate_limit_exceeded"};
-    default:
-      return {status < 500 ? "invalid_request_error" : "server_error", nullptr};
+    default: {
+      const bool too_long = std::string_view(error.message).find("maximum context length") != std::string_view::npos;
+      return {status < 500 ? "invalid_request_error" : "server_error", too_long ? "context_length_exceeded" : nullptr};
+    }
   }
 }
 

@@ -366,8 +366,11 @@ Refusal SlotInput::check_ids(const char* field, const u32* ids, u32 n, const Rou
   return tables_.refusals.refuse_field(field, "id %u, the vocabulary has %u", largest, route.vocab_size);
 }
 
+// Gateways look for OpenAI's words, to try a model with a larger context.
 Refusal SlotInput::too_long(const char* field, u32 tokens, u32 limit) {
-  return tables_.refusals.refuse_field(field, "%u tokens, at most %u; set truncate to have it cut", tokens, limit);
+  return tables_.refusals.refuse_field(
+      field, "%u tokens, at most %u; set truncate to have it cut; this model's maximum context length is %u tokens",
+      tokens, limit, limit);
 }
 
 Refusal SlotInput::check(TokenizeResult& result, Item& item) {

@@ -328,7 +328,9 @@ TEST(refusals_name_the_field_and_the_limit) {
       {"generate.stop: string 0 has 257 bytes, must have 1 to 256", {.ids = {1}, .stop = {std::string(257, 'x')}}},
       {"generate.stop_token_ids: 9 ids, at most 8", {.ids = {1}, .stop_ids = Ids(9, 1)}},
       {"token_ids: id 300, the vocabulary has 300", {.ids = {300}}},
-      {"token_ids: 33 tokens, at most 32; set truncate to have it cut", {.ids = Ids(33, 1)}},
+      {"token_ids: 33 tokens, at most 32; set truncate to have it cut; this model's maximum context length is 32 "
+       "tokens",
+       {.ids = Ids(33, 1)}},
       {"pair: 2 texts, at most 1 for the model 'generator', which generates", {.pair = true}},
       {"output.dtype: 2, but the model 'generator' generates text; leave it unset", {.ids = {1}, .dtype = 2}},
       {"output.dimensions: 2, but the model 'generator' generates text; leave it unset", {.ids = {1}, .dimensions = 2}},

@@ -360,7 +360,7 @@ REFUSED = {
     "model": ({"model": "none", "input": "a"}, 404, "model", "model: 'none' is not served here"),
     "json": (b'{"input":', 400, None, "the body is not valid JSON"),
     "too long": ({"input": ["a", "b " * 300]}, 400, "input",
-                 "input: 302 tokens, at most 256; set truncate to have it cut (item 1)"),
+                 "cut; this model's maximum context length is 256 tokens (item 1)"),
     "surrogate": (b'{"input":["a","\\ud800"]}', 400, None, "valid JSON: input[1] holds half of a surrogate pair"),
     "large id": ({"input": [40_000]}, 400, "input", "input: id 40000, the vocabulary has 30522"),
     "empty ids": ({"input": [[5], []]}, 400, "input", "input: 0 ids, at least 1"),
@@ -376,6 +376,7 @@ def test_refusals(api: Api, name: str) -> None:
     found_status, found = api.post("/v1/embeddings", body)
     assert (found_status, found["error"]["param"]) == (status, param), found
     assert message in found["error"]["message"] and found["error"]["type"] == "invalid_request_error"
+    assert (found["error"]["code"] == "context_length_exceeded") == (name == "too long")
     assert api.post("/v1/embeddings", {"input": "a"})[0] == 200  # the connection goes on
 
 
