@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[Asked, str]] = {
     "negative id": (Asked(ids(-1)), "input_ids: id -1"),
     "large id": (Asked(ids(40_000)), "input_ids: id 40000, the vocabulary has 30522"),
     "too long": (Asked({"text": ["a", "b " * 300]}), "text: 302 tokens, at most 256"),
-    "which one": (Asked({"text": ["a", "b " * 300]}), "cut (item 1)"),
+    "which one": (Asked({"text": ["a", "b " * 300]}), "tokens (item 1)"),
     "too many": (Asked({"text": ["a"] * 2049}), "inputs: 2049 items, at most 2048"),
     "range": (Asked(A, parameters={"dimensions": -1}), "parameters: dimensions must be an int"),
     "too many dimensions": (Asked(A, parameters={"dimensions": 385}), "dimensions: 385"),

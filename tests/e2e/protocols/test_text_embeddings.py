@@ -444,7 +444,7 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
     "empty": ("/embed", {"inputs": ["a", ""]}, 400, EMPTY, "inputs: 0 characters, at least 1 (item 1)"),
     "many": ("/embed", {"inputs": ["a"] * 2049}, 413, VALIDATION, "inputs: more than 2048 elements"),
     "long": ("/embed", {"inputs": ["a", LONG], "truncate": False}, 422, VALIDATION, "inputs: 302 tokens, at most 256"),
-    "one long": ("/embed", {"inputs": ["a", LONG], "truncate": False}, 422, VALIDATION, "cut (item 1)"),
+    "one long": ("/embed", {"inputs": ["a", LONG], "truncate": False}, 422, VALIDATION, "tokens (item 1)"),
     "large id": ("/embed", {"inputs": [40_000]}, 422, VALIDATION, "inputs: id 40000, the vocabulary has"),
     "dimensions": ("/embed", {"inputs": "a", "dimensions": 385}, 422, VALIDATION, "dimensions: 385, at most 384"),
     "prompt": ("/embed", {"inputs": "a", "prompt_name": "q"}, 422, VALIDATION, "prompt_name: 'q' is no"),
