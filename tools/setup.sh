@@ -137,13 +137,14 @@ else
     # The compiler has tools of its own, so pip may do with those in $VENV what torch asks for.
     rm -rf build/setup-tools
     # shellcheck disable=SC2086
-    "$VENV/bin/pip" install -q --target build/setup-tools $BUILD_TOOLS
+    "$VENV/bin/pip" install -q --target build/setup-tools ${BUILD_TOOLS/pybind11-stubgen==3.0.0/}
     PYTHONPATH=$PWD/build/setup-tools setsid "${build[@]}" &
     building=$!
     trap 'kill -- "-$building" 2>/dev/null || true; wait' EXIT  # its compilers, too
     python_packages
     wait "$building" || die "the C++ extensions were not built"
     trap - EXIT
+    "${build[@]}" # nothing is compiled again: the type stubs need numpy, which a quick compiler does not wait for
 fi
 "$VENV/bin/python" -m fastqps --version
 say "done"
