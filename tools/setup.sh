@@ -122,7 +122,7 @@ python_packages() {
 PYTHON=${PYTHON:-python3} VENV=${VENV:-.venv}
 # Other targets of make call this without TORCH: they must not replace the torch that was chosen.
 TORCH=${TORCH:-$(cat "$VENV/fastqps-torch" 2>/dev/null || echo torch==2.13.0)}
-BUILD_TOOLS="setuptools>=77 pybind11>=3.0 pybind11-stubgen==3.0.0"
+BUILD_TOOLS="setuptools>=77 pybind11>=3.0"
 build=("$VENV/bin/python" setup.py -q build_ext --inplace)
 mkdir -p build
 system_packages
@@ -137,7 +137,7 @@ else
     # The compiler has tools of its own, so pip may do with those in $VENV what torch asks for.
     rm -rf build/setup-tools
     # shellcheck disable=SC2086
-    "$VENV/bin/pip" install -q --target build/setup-tools ${BUILD_TOOLS/pybind11-stubgen==3.0.0/}
+    "$VENV/bin/pip" install -q --target build/setup-tools $BUILD_TOOLS
     PYTHONPATH=$PWD/build/setup-tools setsid "${build[@]}" &
     building=$!
     trap 'kill -- "-$building" 2>/dev/null || true; wait' EXIT  # its compilers, too
