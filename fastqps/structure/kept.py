@@ -35,10 +35,6 @@ class Kept(Generic[T]):
         while len(self._values) > KEPT_MAX or sum(map(self._size, self._values.values())) > KEPT_BYTES_MAX:
             self._values.popitem(last=False)
 
-    def drop(self, structure: Hashable) -> None:
-        """Forgets a value."""
-        self._values.pop(structure, None)
-
     def drop_where(self, matches: Callable[[T], bool]) -> None:
         """Forgets the values that match."""
         for structure in [each for each, value in self._values.items() if matches(value)]:
