@@ -276,8 +276,7 @@ class Generator:
         check_options(asked, self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
         if options.get("choices") is not None:
-            chosen = [self._choose(encoded, _candidate(options, place)) for place in range(best_of.candidates)]
-            return self._joined(encoded, [list(each) for each in zip(*chosen, strict=True)], best_of, options)
+            return self._joined(encoded, [[each] for each in self._choose(encoded, options)], best_of, options)
         each = [_candidate(asked, place, best_of.candidates > best_of.n) for place in range(best_of.candidates)]
         begun = [[_Answer(self._detokenizer, stops, own, prompt.ids) for own in each] for prompt in encoded]
         answers = {
@@ -312,16 +311,14 @@ class Generator:
             raise ValueError(f"best_of {best_of.candidates} is out of range: n, {best_of.n}, of a stream")
         if options.get("choices") is not None:
             (made,) = self.generate([prompt], truncate=truncate, **options)
-            for place, each in enumerate([made, *made.other_choices]):
-                yield Chunk(
-                    each.text,
-                    each.token_ids,
-                    each.logprobs,
-                    each.finish_reason,
-                    each.usage,
-                    choice_scores=each.choice_scores,
-                    choice=place,
-                )
+            yield Chunk(
+                made.text,
+                made.token_ids,
+                made.logprobs,
+                made.finish_reason,
+                made.usage,
+                choice_scores=made.choice_scores,
+            )
             return
         asked = self._stopping(options, stops)
         check_options(asked, self.card)

@@ -98,6 +98,13 @@ Refusal RequestQueue::hold_answer(u32 slot) {
         scored, s.sampling.max_tokens, s.sampling.top_logprobs,
         (unsigned long long)(most / TokenAnswer::token_bytes(s.sampling.top_logprobs)));
   if (tables_.items.large_answers.hold(slot, bytes)) return {};
+  const u32 group = tables_.items[slot].group;
+  u64 held = 0;  // by the call
+  if (group != Groups::kNone)
+    for (u32 each = tables_.groups.first(group); each != Groups::kNone; each = tables_.groups.next(each))
+      held += tables_.slots.slot(each).large_answer != 0;
+  if (Refusal refusal = tables_.fit.check_large(group, held, tables_.memory.segment.sizes().large_answers))
+    return refusal;
   Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
                                             "all %llu places of this front door for large answers are in use",
                                             (unsigned long long)tables_.memory.segment.sizes().large_answers);
