@@ -54,7 +54,7 @@ std::string ids_input(const std::string& rest) {
 std::string_view context_of(OutputSet outputs = 0, OutputSet binary = 0, std::string_view id = {}) {
   static std::vector<std::unique_ptr<std::string>> contexts;
   std::string& context = *contexts.emplace_back(std::make_unique<std::string>());
-  InferContext{outputs, binary, id}.write(context);
+  InferContext{.outputs = outputs, .binary = binary, .id = id}.write(context);
   return context;
 }
 
