@@ -79,7 +79,7 @@ class _Answer:
         self.made = Generation("", [], "length", [], top_logprobs=[])
         scored, keeps_stop = options.get("prompt_logprobs"), bool(options.get("include_stop_text"))
         if scored is not None:
-            self.made.prompt_logprobs = PromptLogprobs(list(ids), [], [] if scored else None)
+            self.made.prompt_logprobs = PromptLogprobs(list(ids), [], [] if scored and len(ids) > 1 else None)
         self._scored, self._top = scored or 0, options.get("top_logprobs") or 0
         self._to_come = len(ids) - 1 if scored is not None else 0  # tokens of the prompt
         self._alone = options.get("max_tokens") == 0
@@ -130,9 +130,9 @@ class _Answer:
         if not tokens:
             chunk.prompt_logprobs = made.prompt_logprobs
         if _wants_logprobs(options):
-            chunk.logprobs = made.logprobs[tokens:]
+            chunk.logprobs = made.logprobs[tokens:] or None
         if options.get("top_logprobs"):
-            chunk.top_logprobs = made.top_logprobs[tokens:]
+            chunk.top_logprobs = made.top_logprobs[tokens:] or None
         if last:
             chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
         return chunk
@@ -366,8 +366,9 @@ class Generator:
                 candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: best_of.n]
             for each in candidates:
                 each.usage = each.prompt_logprobs = None
-                each.logprobs = each.logprobs if _wants_logprobs(options) else None
-                each.top_logprobs = each.top_logprobs if options.get("top_logprobs") else None
+                # Of no tokens there are none, as in a message of the server's.
+                each.logprobs = (each.logprobs or None) if _wants_logprobs(options) else None
+                each.top_logprobs = (each.top_logprobs or None) if options.get("top_logprobs") else None
             first, *others = candidates
             first.prompt_logprobs = scored
             first.usage, first.other_choices = usage, others
@@ -423,8 +424,10 @@ class Generator:
         self._lane.close()
 
     def _stops(self, options: GenerateOptions) -> Sequence[str]:
-        stop = options.get("stop") or ()
-        stops = [stop] if isinstance(stop, str) else stop
+        stop = options.get("stop")
+        stops = [stop] if isinstance(stop, str) else stop or ()
+        if "" in stops:
+            raise ValueError("stop: a text of 0 characters, must have at least 1")
         if stops and not self._detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         return stops
