@@ -25,7 +25,7 @@ FieldError read_structure(const GivenField& field, Structure kind, RequestView& 
 
 FieldError read_response_format(const GivenField& field, RequestView& view, std::string& text) {
   JsonObject format, named;
-  if (field.value.get(format)) return {field.name, "must be an object"};
+  if (field.value.get(format)) return {field.name, R"(must be an object, such as {"type": "json_object"})"};
   JsonValue type, schema;
   if (format["type"].get(type)) return {"response_format.type", "must be given"};
   size_t which = 0;

@@ -19,6 +19,12 @@ constexpr TritonParameter kTritons[] = {{"exclude_input_in_output", "echo", true
                                         {"return_num_input_tokens", {}},
                                         {"return_num_output_tokens", {}}};
 
+// And those that have no counterpart. A text of them may be empty.
+constexpr std::string_view kForeign[][2] = {{"sampling_parameters", "give its members as parameters"},
+                                            {"stop_words", "use stop"},
+                                            {"bad_words", "use suppress_token_ids, which takes token ids"},
+                                            {"return_cumulative_logprob", "add up logprob"}};
+
 }  // namespace
 
 FieldError GenerateReader::read_body(const JsonObject& body, const transport::CallInfo& info, ReasonText& reason) {
@@ -69,7 +75,13 @@ FieldError GenerateReader::read_field(std::string_view name, const JsonValue& va
     if (each.ours.empty()) return {};
     return request_.set(each.ours, {.kind = OptionValue::Kind::kBool, .boolean = flag != each.inverted}, reason);
   }
-  return request_.set(name, option_value(value, request_.lists()), reason);
+  const OptionValue option = option_value(value, request_.lists());
+  const bool is_nothing = option.kind == OptionValue::Kind::kString
+                              ? option.text.empty()
+                              : option.kind == OptionValue::Kind::kBool && !option.boolean;
+  for (const auto& [foreign, instead] : kForeign)
+    if (foreign == name) return is_nothing ? FieldError{} : FieldError{foreign.data(), instead.data()};
+  return request_.set(name, option, reason);
 }
 
 FieldError GenerateReader::read_text(const JsonValue& value, ReasonText& reason) {

@@ -110,6 +110,7 @@ void ChatReader::prompt(u32, RequestView& view) const {
 FieldRows ChatReader::fields() const {
   static constexpr FieldRow kFields[] = {
       {"messages", into<&ChatReader::messages_>, kInput},
+      {"prompt", refused<"is of /v1/completions; a chat has messages">},
       {"max_completion_tokens", renamed<"max_tokens">},
       {"add_generation_prompt", into<&ChatReader::generation_prompt_>},
       {"continue_final_message", into<&ChatReader::continues_>},

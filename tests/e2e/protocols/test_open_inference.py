@@ -211,6 +211,7 @@ def test_generate_takes_what_tritons_clients_send(api: Api) -> None:
     echoed = api.post.found(path, text_input=text, exclude_input_in_output=False)
     assert echoed["text_output"] == text + plain["text_output"]
     assert "logprob" in api.post.found(path, text_input=text, return_logprobs=True)
+    assert api.post.found(path, text_input=text, bad_words="", stop_words="", return_cumulative_logprob=False) == plain
     several = api.post.found(path, text_input=text, parameters={**LIMITS, "n": 3})
     made = api.client.generate(text, model="grammar", n=3, **LIMITS)
     assert [each["text_output"] for each in (several, *several["other_choices"])] == [
@@ -228,6 +229,8 @@ def test_generate_takes_what_tritons_clients_send(api: Api) -> None:
         ("grammar", "generate", {"text_input": "a " * 5000}, 400, "text_input: "),
         ("grammar", "generate", {"text_input": "a", "parameters": 1}, 400, "parameters: must be an object"),
         ("grammar", "generate", {"text_input": "a", "nope": 1}, 400, "parameters: 'nope' is not a parameter"),
+        ("grammar", "generate", {"text_input": "a", "sampling_parameters": "{}"}, 400, "sampling_parameters: give its"),
+        ("grammar", "generate", {"text_input": "a", "stop_words": "b"}, 400, "stop_words: use stop"),
         ("grammar", "generate", {"text_input": "a", "stream": True}, 400, "stream: is decided by the route"),
         ("grammar", "generate", {"text_input": "a", "parameters": {"n": 0}}, 400, "parameters: n "),
         ("grammar", "generate", {"text_input": "a", "n": 129}, 400, "n: 129, at most 128"),
