@@ -183,7 +183,9 @@ def make_structured(
     """What lets a generator's texts have a structure."""
     if not isinstance(stepper, DecodeStepper):
         return None
-    return Structured(stepper, card, lanes, settings.wake_dispatchers[settings.index])
+    structured = Structured(stepper, card, lanes, settings.wake_dispatchers[settings.index])
+    stepper.on_structured(structured.look)
+    return structured
 
 
 def main(settings: DispatcherSettings) -> int:
