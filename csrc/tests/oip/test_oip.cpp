@@ -187,7 +187,8 @@ TEST(damaged_requests_are_read_or_refused) {
 
 TEST(responses_fit_their_room) {
   const AnswerWriter& writer = kInferWriter;
-  const std::string context = "\0\0\0\0id"s;
+  std::string context;
+  InferContext{.id = "id"}.write(context);
   const AnsweredCall call{context, "m@1@2"};
   const float values[] = {1, 2, 3};
   const LabelView labels[] = {{"second", 0.75f, 1}, {"first", 0.25f, 0}};
@@ -217,7 +218,8 @@ TEST(responses_fit_their_room) {
 
 TEST(messages_of_a_stream) {
   const AnswerWriter& writer = kInferStreamWriter;
-  const std::string context = "\0\0\0\0id"s;
+  std::string context;
+  InferContext{.outputs = kOutText | kOutEmbedding, .id = "id"}.write(context);
   const AnsweredCall call{context, "m@2"};
   const std::string head = delimited(1, "m") + delimited(2, "2") + delimited(3, "id");
   const auto final = [](u8 value) {
