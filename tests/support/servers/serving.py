@@ -64,6 +64,7 @@ class Server:
         usual |= {"--default-timeout": f"{PATIENCE_S:.0f}s", "--drain-timeout": f"{PATIENCE_S / 2:.0f}s"}
         # What a start measures, unless it is set: no other test waits for that.
         device = next((flag.partition("=")[2] for flag in flags if flag.startswith("--device=")), "null")
+        usual |= {"--slots": "2048"}  # a start writes the memory of all
         usual |= _MEASURED.get(device.partition(":")[0], {})
         given = {flag.split("=")[0] for flag in flags}
         flags = (*(f"{name}={value}" for name, value in usual.items() if name not in given), *flags)
