@@ -185,7 +185,7 @@ def test_every_way_gives_the_same_ids(name: str, folder: Path) -> None:
     slow = Tokenizer.from_source(tokenizer_file(name))
     slow._native = None
     source_ = random.Random(name)
-    for _ in range(40):
+    for _ in range(16):
         messages, mode = random_conversation(source_, list(secrets(name)))
         wanted = ours(ChatTokens(card, native), messages, mode, {})
         without_table = ChatCard(card.template, card.names, None)
