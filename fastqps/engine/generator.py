@@ -167,7 +167,7 @@ class Generator:
     """Requests join at any step and leave at their own last token. Not thread-safe.
 
     ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
-    enqueued while one runs, and with 1 each is waited for: the same steps, later. ``batch`` prepares the steps.
+    enqueued while one runs, and with 1 each is waited for: the same steps, later.
     """
 
     def __init__(
@@ -183,7 +183,6 @@ class Generator:
         max_step_tokens: int = 0,
         steps_in_flight: int = 2,
         runner: Runner[DecodeBuffers] | None = None,
-        batch: Callable[[int, int], Any] = DecodeBatch,
     ) -> None:
         self._tokenizer = load_tokenizer(card)
         self._around = self._tokenizer.around() if self._tokenizer else (0, 0)
@@ -200,7 +199,7 @@ class Generator:
         )
         self.card = card
         self._lane = make_lane(runner, steps_in_flight)
-        self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))
+        self._batch = DecodeBatch(runner.buffers().max_runs, len(card.prefix_ids))
         self._free = deque(self._add_step(each) for each in self._lane.runners)
         self._in_flight: deque[int] = deque()
         self._waiting: dict[int, _Request] = {}

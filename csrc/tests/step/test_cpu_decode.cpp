@@ -485,8 +485,12 @@ TEST(sampling_draws_what_the_definition_says) {
         a.seed = 0x123456789abcdefull * (r + 1), s.made[r] = i32(r / 3);
         s.ask(r, a);
       }
+      Samples wide = s;  // the same logits in float32: options of one request have all of its step so
+      wide.logits.number = Number::kFloat32;
       for (const Kernels* level : cpu_ops_levels()) {
         s.run(*level);
+        wide.run(*level);
+        CHECK(s.tokens == wide.tokens && s.logprobs == wide.logprobs);
         for (u32 r = 0; r < kRuns; r++) {
           const Asked& a = kinds[r % std::size(kinds)];
           const u64 seed = 0x123456789abcdefull * (r + 1);
