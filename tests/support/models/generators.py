@@ -14,7 +14,6 @@ import transformers as tr
 
 import fastqps
 from fastqps.api.prediction import Chunk, Generation
-from fastqps.api.request import GenerateOptions
 
 CONTEXT = 4096
 VOCAB = 384
