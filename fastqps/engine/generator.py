@@ -20,7 +20,7 @@ from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
-from fastqps.structure.kept import Kept
+from fastqps.structure.cache import StructureCache
 from fastqps.structure.masks import Failed, Masks
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Compiled, Vocabulary
@@ -85,7 +85,7 @@ class Generator:
         self._in_flight: deque[int] = deque()
         self._waiting: dict[int, _Request] = {}
         self._vocabulary: Vocabulary | None = None  # made, as the masks, for the first request with a structure
-        self._compiled = Kept[Compiled]()
+        self._compiled = StructureCache[Compiled]()
         self._masks: Masks | None = None
         self._joining: dict[int, Compiled] = {}  # of those without a row in any step
         self._failures: dict[int, str] = {}

@@ -73,7 +73,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   clock_.begin(now_ns());
   // Scripts get half of the runs that are left: a sequence that joins needs one, too.
   const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
-  const Compiled compiled = compiled_room();
+  const Compiled compiled = keep_room();
   const u32 left = limits_.tokens - runs - batch.more_rows(), rows = left - std::min(left, compiled.rows);
   const u32 places = step.rows.layout.max_runs - runs, most = lane < lanes_.open() ? items_now() : 0;
   BatchLimits room{.items = std::min({most - std::min(most, batch.running() + compiled.items),
@@ -84,7 +84,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   claim(lane, room, timeout_ns);
   read_controls();  // before the step is packed: what nobody wants any more gets no row in it
   shed(lane);
-  set_aside();
+  if (set_aside() && look_) look_();
   batch.begin(step.rows);
   join(s);
   batch.seal(step.rows);
@@ -135,10 +135,10 @@ u32 DecodeStepper::prompt_rows(u32 lane) const {
 }
 
 // What joins as soon as it can has its places in front of what is claimed beside it.
-DecodeStepper::Compiled DecodeStepper::compiled_room() const {
+DecodeStepper::Compiled DecodeStepper::keep_room() {
   u64 items = 0, rows = 0;
-  for (const Waiting& each : waiting_)
-    if (each.stage == Waiting::Stage::kCompiled) items++, rows += prompt_of(each.claim);
+  for (Waiting& each : waiting_)
+    if ((each.has_room = each.stage == Waiting::Stage::kCompiled)) items++, rows += prompt_of(each.claim);
   return {u32(items), u32(std::min<u64>(rows, limits_.tokens))};
 }
 
@@ -237,9 +237,9 @@ std::span<const TokenBias> DecodeStepper::biases_of(const Claim& claim) const {
   return {reinterpret_cast<const TokenBias*>(bytes.data()), bytes.size() / sizeof(TokenBias)};
 }
 
-// Of the claimed requests, those with a structure wait for it.
-void DecodeStepper::set_aside() {
-  std::erase_if(claimed_.claims, [this](const Claim& claim) {
+// Of the claimed requests, those with a structure wait for it. Returns whether there are some.
+bool DecodeStepper::set_aside() {
+  return std::erase_if(claimed_.claims, [this](const Claim& claim) {
     const std::string_view structure = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure);
     if (structure.empty() || !in_vocabulary(claim) || !script_of(claim)) return false;
     waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_, claimed_.suspect});
@@ -256,7 +256,8 @@ void DecodeStepper::join_compiled(u32 s) {
     const u64 deadline = claimer_.slot(each.claim).deadline_ns;
     if (deadline && now_ns() >= deadline)
       return claimed_.dropped.push_back({each.claim, StatusCode::kDeadlineExceeded}), true;
-    return (may_join(each) && admit(s, each.claim, each.claimed_ns, each.ticket)) || (compiled_ = true, false);
+    return (each.has_room && may_join(each) && admit(s, each.claim, each.claimed_ns, each.ticket)) ||
+           (compiled_ = true, false);
   });
 }
 

@@ -2,6 +2,7 @@
 // leave at their own last token.
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -110,6 +111,8 @@ class DecodeStepper final : public Stepper {
     std::string_view structure;  // a byte of its kind, and its text
   };
   std::vector<Structured> take_structured();
+  // Called inside gather() when such requests were claimed: those whose structure is known join the same step.
+  void on_structured(std::function<void()> look) { look_ = std::move(look); }
   // The structure of a request is compiled: it joins the next step. Any code but kOk: it is answered with the message.
   void compiled(u64 ticket, StatusCode code, std::string_view message);
   // Ends a running sequence whose structure has failed, before the step that shows it is scattered. Nothing happens if
@@ -148,6 +151,7 @@ class DecodeStepper final : public Stepper {
     u64 claimed_ns;
     u64 ticket;
     bool suspect = false;
+    bool has_room = true;  // in the step that is gathered now, beside what was claimed for it
     Stage stage = Stage::kClaimed;
     StatusCode code = StatusCode::kOk;  // of a refused one
     std::string refusal = {};
@@ -164,7 +168,7 @@ class DecodeStepper final : public Stepper {
   struct Compiled {
     u32 items, rows;
   };
-  Compiled compiled_room() const;
+  Compiled keep_room();
   u32 uncompiled_left(u32 compiled) const;
   bool may_join(const Waiting& compiled) const;
   bool goes_on(const Waiting& waiting) const;
@@ -177,7 +181,7 @@ class DecodeStepper final : public Stepper {
   i32 fill(u32 lane, u64 timeout_ns);
   void read_controls();
   void shed(u32 lane);
-  void set_aside();
+  bool set_aside();
   bool end_waiting(u32 door, u32 slot, u32 seq);
   [[nodiscard]] bool answer_refused();
   void join_compiled(u32 s);
@@ -199,6 +203,7 @@ class DecodeStepper final : public Stepper {
   std::vector<Request> ended_;      // since the last publish()
   Batch claimed_;                   // for the step that is being gathered
   std::vector<Waiting> waiting_;    // oldest first
+  std::function<void()> look_;      // or empty
   u64 tickets_ = 0;                 // given so far
   bool compiled_ = false;           // some of waiting_ are, or are refused
   bool suspect_ = false;            // one waits for its structure or runs: nothing joins beside it
