@@ -1,4 +1,4 @@
-"""A decoder's rows and their cache slots: embeddings, rotary positions, keys and values, attention, each run's last row.
+"""A decoder's rows and their cache slots: embeddings, rotary positions, keys and values, attention, the last rows.
 
 Padding must write nothing. An index made of it repeats the first row's write instead, with the same numbers; in a step
 without rows the place keeps what it holds.
