@@ -2,7 +2,6 @@
 // with room for it.
 #pragma once
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
