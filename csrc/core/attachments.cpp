@@ -23,19 +23,19 @@ void Attachments::adopt(u32 slot, u32 part) {
   const u32 block = begin / kBlockBytes, size = bytes;
   const auto same = [&](const Entry& each) { return each.block == block && each.bytes == size; };
   const auto found = std::find_if(entries_.begin(), entries_.end(), same);
-  const u32 entry = found == entries_.end() ? add(block, size) : u32(found - entries_.begin());
+  const u32 entry = found == entries_.end() ? add(block, size, kNobody) : u32(found - entries_.begin());
   entries_[of_slot_[slot][part] = entry].users++;
 }
 
-bool Attachments::hold(u32 slot, AttachmentKind kind, std::string_view bytes) {
+bool Attachments::hold(u32 slot, AttachmentKind kind, std::string_view bytes, u32 owner, bool may_add) {
   if (used_.empty()) return false;
   auto found = by_bytes_.find(bytes);
   if (found == by_bytes_.end()) {
-    const u32 block = place_for(blocks_of(bytes.size()));
+    const u32 block = may_add ? place_for(blocks_of(bytes.size())) : kNone;
     if (block == kNone) return false;
     char* place = segment_.attachments(door_).data() + u64(block) * kBlockBytes;
     std::copy(bytes.begin(), bytes.end(), place);
-    found = by_bytes_.emplace(std::string_view(place, bytes.size()), add(block, u32(bytes.size()))).first;
+    found = by_bytes_.emplace(std::string_view(place, bytes.size()), add(block, u32(bytes.size()), owner)).first;
   }
   Entry& entry = entries_[of_slot_[slot][u32(kind)] = found->second];
   entry.users++;
@@ -75,20 +75,25 @@ u32 Attachments::place_for(u32 blocks) {
   return kNone;
 }
 
-u32 Attachments::add(u32 block, u32 bytes) {
+u32 Attachments::add(u32 block, u32 bytes, u32 owner) {
   if (free_.empty()) {
     free_.push_back(u32(entries_.size()));
     entries_.emplace_back();
   }
   const u32 number = free_.back();
   free_.pop_back();
-  entries_[number] = {block, bytes, 0};
+  entries_[number] = {block, bytes, 0, owner};
   mark(entries_[number], true);
   return number;
 }
 
 void Attachments::mark(const Entry& entry, bool used) {
-  std::fill_n(used_.begin() + entry.block, entry.blocks(), used);
+  const u32 n = entry.blocks();
+  std::fill_n(used_.begin() + entry.block, n, used);
+  blocks_ += used ? n : -n;
+  if (entry.owner == kNobody) return;
+  if (entry.owner >= blocks_of_.size()) blocks_of_.resize(entry.owner + 1);
+  blocks_of_[entry.owner] += used ? n : -n;
 }
 
 }  // namespace fastqps

@@ -18,16 +18,19 @@ class Attachments {
   // A predecessor that has crashed left slots that are not free. Those keep what they hold until they are.
   Attachments(Segment segment, u32 door);
 
-  // Gives a slot a part that it does not have yet. Returns false if there is no room left for it.
-  bool hold(u32 slot, AttachmentKind kind, std::string_view bytes);
+  // Gives a slot a part that it does not have yet. Returns false if there is no room left for it. Bytes that lie there
+  // already count as the owner's who came first; without may_add no others are taken.
+  bool hold(u32 slot, AttachmentKind kind, std::string_view bytes, u32 owner = kNobody, bool may_add = true);
   // The slot is free.
   void release(u32 slot);
+  u64 bytes_of(u32 owner) const { return owner < blocks_of_.size() ? u64(blocks_of_[owner]) * kBlockBytes : 0; }
+  u64 free_bytes() const { return u64(used_.size() - blocks_) * kBlockBytes; }
 
  private:
-  static constexpr u32 kNone = ~u32(0);
+  static constexpr u32 kNone = ~u32(0), kNobody = kNone;
 
   struct Entry {
-    u32 block, bytes, users;
+    u32 block, bytes, users, owner;
     u32 blocks() const { return blocks_of(bytes); }
   };
   using Held = std::array<u32, kAttachmentKinds>;  // entries
@@ -41,13 +44,15 @@ class Attachments {
   void adopt(u32 slot, u32 part);
   void leave(u32 entry);
   u32 place_for(u32 blocks);
-  u32 add(u32 block, u32 bytes);
+  u32 add(u32 block, u32 bytes, u32 owner);
   void mark(const Entry& entry, bool used);
 
   const Segment segment_;
   const u32 door_;
-  std::vector<bool> used_;  // by block
-  u32 next_ = 0;            // the block where the next search begins
+  std::vector<bool> used_;      // by block
+  u32 blocks_ = 0;              // that are used
+  std::vector<u32> blocks_of_;  // by owner
+  u32 next_ = 0;                // the block where the next search begins
   std::vector<Entry> entries_;
   std::vector<u32> free_;                               // entries
   std::vector<Held> of_slot_;                           // empty where there is no room for parts

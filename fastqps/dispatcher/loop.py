@@ -58,7 +58,7 @@ class Dispatcher:
             if gathered is not None:
                 self._launch(gathered)
             if self._structured:
-                self._structured.look()  # behind the launch, which takes the structures of those that have joined
+                self._structured.poll()  # behind the launch, which takes the structures of those that have joined
             for steps in self._in_flight:
                 while steps and steps[0].due_s() == 0:
                     self._retire(steps.popleft())
@@ -172,9 +172,9 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
             kernels=settings.kernels,
             kernels_fd=settings.kernels_fd,
         )
-    bell = settings.wake_dispatchers[settings.index]
+    wake_fd = settings.wake_dispatchers[settings.index]
     with STARTUP.stage("device"):
-        return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
+        return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, wake_fd)
 
 
 def make_structured(
@@ -183,7 +183,9 @@ def make_structured(
     """What lets a generator's texts have a structure."""
     if not isinstance(stepper, DecodeStepper):
         return None
-    return Structured(stepper, card, lanes, settings.wake_dispatchers[settings.index])
+    structured = Structured(stepper, card, lanes, settings.wake_dispatchers[settings.index])
+    stepper.on_structured(structured.poll)
+    return structured
 
 
 def main(settings: DispatcherSettings) -> int:

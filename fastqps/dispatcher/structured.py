@@ -14,10 +14,10 @@ from fastqps.errors import ModelError, StatusCode
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers
 from fastqps.runners.lane import Lane
-from fastqps.structure.kept import Kept
+from fastqps.structure.cache import StructureCache
 from fastqps.structure.masks import Masks
+from fastqps.structure.sandbox import Sandbox
 from fastqps.structure.structure import Structure
-from fastqps.structure.trial.trial import Trial
 from fastqps.structure.vocabulary import Compiled, Vocabulary
 
 Asked = tuple[int, bytes]
@@ -44,22 +44,22 @@ def _compiled(compiling: Future[_Made]) -> Compiled | None:
 class Structured:
     """The structures of a dispatcher's requests, by ticket, and the masks of each lane.
 
-    ``bell``: the eventfd that the loop sleeps on; it rings when a structure is compiled. Without a request that has one
-    this costs a call for each turn of the loop, and no memory.
+    ``wake_fd``: the eventfd that the loop sleeps on. It is written to when a structure is
+    compiled. Without a request that has one this costs a call for each turn of the loop, and no memory.
     """
 
-    def __init__(self, stepper: DecodeStepper, card: ModelCard, lanes: Sequence[Lane[Any]], bell: int) -> None:
-        self._stepper, self._card, self._bell = stepper, card, bell
+    def __init__(self, stepper: DecodeStepper, card: ModelCard, lanes: Sequence[Lane[Any]], wake_fd: int) -> None:
+        self._stepper, self._card, self._wake_fd = stepper, card, wake_fd
         self._takes_masks = lanes[0].runners[0].buffers().takes_masks
         self._thread: ThreadPoolExecutor | None = None  # made for the first request, as what it uses
-        self._trial: Trial | None = None
+        self._sandbox: Sandbox | None = None
         self._vocabulary: Vocabulary | None = None
-        self._kept = Kept[Future[_Made]](_size)  # the refused ones, too
+        self._cache = StructureCache[Future[_Made]](_size)  # the refused ones, too
         self._compiling: dict[int, tuple[Asked, Future[_Made]]] = {}
         self._compiled: dict[int, Compiled] = {}  # of requests that have not joined a step
         self._masks: list[Masks | None] = [None] * len(lanes)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Begins to compile what was claimed, and lets those join whose structure is compiled."""
         for ticket, kind, text in self._stepper.take_structured():
             self._compiling[ticket] = (kind, text), self._begin((kind, text))
@@ -85,7 +85,7 @@ class Structured:
         if not (masks := self._masks[lane]) or not (failed := masks.retire(buffers)):
             return
         spent = [each.compiled for each in failed]
-        self._kept.drop_where(lambda each: any(_compiled(each) is one for one in spent))
+        self._cache.drop_where(lambda each: any(_compiled(each) is one for one in spent))
         for ticket, _, reason in failed:
             message = f"generate.structure: the text cannot go on: {reason}"
             check_alive(self._stepper.fail(ticket, StatusCode.RESOURCE_EXHAUSTED, message))
@@ -93,11 +93,11 @@ class Structured:
     def _begin(self, asked: Asked) -> Future[_Made]:
         if not self._thread:
             self._thread = ThreadPoolExecutor(1, "structures")
-        if (compiling := self._kept.get(asked)) is None:
+        if (compiling := self._cache.get(asked)) is None:
             compiling = self._submit(self._thread, asked)
-            self._kept.put(asked, compiling)
+            self._cache.put(asked, compiling)
         if not compiling.done():
-            compiling.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
+            compiling.add_done_callback(lambda _: os.eventfd_write(self._wake_fd, 1))
         return compiling
 
     def _submit(self, thread: ThreadPoolExecutor, asked: Asked) -> Future[_Made]:
@@ -113,10 +113,10 @@ class Structured:
         if not 1 <= kind <= len(KINDS):
             raise ValueError(f"structure {kind} is unknown")
         structure = Structure(KINDS[kind - 1], text.decode())
-        if self._takes_masks and not self._trial:
-            self._trial = Trial(self._card)  # reads the vocabulary beside this process
+        if self._takes_masks and not self._sandbox:
+            self._sandbox = Sandbox(self._card)  # reads the vocabulary beside this process
         self._vocabulary = self._vocabulary or Vocabulary(self._card, self._takes_masks)
-        size = self._trial.run(structure) if self._trial else 0
+        size = self._sandbox.run(structure) if self._sandbox else 0
         return _Made(self._vocabulary.compile(structure), size)
 
     def _end(self, ticket: int, asked: Asked, compiling: Future[_Made]) -> None:
@@ -128,8 +128,8 @@ class Structured:
         except (ModelError, ValueError) as error:
             code, message = StatusCode.INVALID_ARGUMENT, f"generate.structure: {error}"
         except Exception as error:  # no process, memory or thread: not the structure's fault
-            self._kept.drop_where(lambda each: each is compiling)
+            self._cache.drop_where(lambda each: each is compiling)
             code, message = StatusCode.UNAVAILABLE, f"generate.structure: it cannot be compiled now: {error}"
-        self._kept.trim()  # its size is known now
+        self._cache.trim()  # its size is known now
         self._compiled = {each: done for each, done in self._compiled.items() if self._stepper.awaited(each)}
         self._stepper.compiled(ticket, code, message)

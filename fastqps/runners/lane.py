@@ -34,7 +34,7 @@ class Lane(Protocol[R]):
         """Runs each runner's ``warm_up`` where its steps will run."""
 
     def due_s(self, step: int) -> float:
-        """0 once the step is done; else the seconds after which to look again, ``inf`` where the bell will ring."""
+        """0 once the step is done; else the seconds after which to look again, ``inf`` where the wake_fd will ring."""
 
     def wait(self, step: int) -> None:
         """Returns when the output rows are complete; raises what the step raised."""
@@ -91,20 +91,20 @@ class InlineLane(_Fixed, Generic[R]):
 class ThreadLane(_Fixed, Generic[R]):
     """Runs steps on one thread of its own, so that the next one is prepared meanwhile.
 
-    ``bell``: an eventfd that it rings at the end of each step; -1: nobody listens.
+    ``wake_fd``: an eventfd that it writes to at the end of each step; -1: none.
     """
 
-    def __init__(self, runners: Sequence[R], bell: int = -1) -> None:
+    def __init__(self, runners: Sequence[R], wake_fd: int = -1) -> None:
         self.runners = runners
-        self._bell = bell
+        self._wake_fd = wake_fd
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane")
         self._running: list[Future[None] | None] = [None] * len(runners)
 
     def launch(self, step: int, n_items: int, n_tokens: int, n_new: int) -> None:
         running = self._thread.submit(_run, self.runners[step], n_items, n_tokens, n_new)
         self._running[step] = running
-        if self._bell >= 0:
-            running.add_done_callback(lambda _: os.eventfd_write(self._bell, 1))
+        if self._wake_fd >= 0:
+            running.add_done_callback(lambda _: os.eventfd_write(self._wake_fd, 1))
 
     def warm_up(self) -> None:
         for runner in self.runners:
@@ -159,17 +159,19 @@ class AsyncLane(Generic[R]):
         """Nothing was taken."""
 
 
-def make_lane(runner: R, steps: int, bell: int = -1) -> Lane[R]:
-    """A lane for ``steps`` steps in flight over one loaded model. ``bell`` as ``ThreadLane``."""
+def make_lane(runner: R, steps: int, wake_fd: int = -1) -> Lane[R]:
+    """A lane for ``steps`` steps in flight over one loaded model. ``wake_fd`` as ``ThreadLane``."""
     runners = [runner, *(runner.for_another_step() for _ in range(steps - 1))]
     if isinstance(runner, AsyncRunner):
         return AsyncLane(runners)
-    return InlineLane(runners) if runner.instant else ThreadLane(runners, bell)
+    return InlineLane(runners) if runner.instant else ThreadLane(runners, wake_fd)
 
 
-def make_lanes(runner: R, lanes: int, steps: int, bell: int = -1) -> list[Lane[R]]:
+def make_lanes(runner: R, lanes: int, steps: int, wake_fd: int = -1) -> list[Lane[R]]:
     """Lanes that run side by side, over the same weights. The rest as ``make_lane``."""
-    return [make_lane(each, steps, bell) for each in (runner, *(runner.for_another_lane() for _ in range(lanes - 1)))]
+    return [
+        make_lane(each, steps, wake_fd) for each in (runner, *(runner.for_another_lane() for _ in range(lanes - 1)))
+    ]
 
 
 def _asynchronous(runner: Runner[Any]) -> AsyncRunner[Any]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fastqps._core import HEADER_TARGETS
+from fastqps.host.machine import usable_cores
 from fastqps.runners.decode_buffers import DecodeBuffers
 from fastqps.structure.vocabulary import Compiled, reason
 
-_THREADS = 2  # of the executor: a mask takes some 10 us
-Row = tuple[int, int]
-"""A run of a step whose tokens a mask allows, and its sequence."""
+_THREADS_MAX = 8  # that compute masks: one takes 10 us, or 50 us of a large vocabulary
 
 
 class Failed(NamedTuple):
@@ -29,9 +28,12 @@ class _Text(NamedTuple):
     matcher: Compiled  # its copy
 
 
+_Row: TypeAlias = tuple[int, int, _Text]  # the run and the sequence
+
+
 class _Step(NamedTuple):
     buffers: DecodeBuffers
-    rows: Sequence[Row]
+    rows: Sequence[_Row]
 
 
 class Masks:
@@ -39,93 +41,79 @@ class Masks:
 
     The masks of a step need the tokens of the one before, if that has masks too. On a CPU a step that is launched
     before they are known waits for its masks on the device, behind its logits: so two steps stay in flight. A GPU's
-    lane holds it until they are there. They are computed on a thread of their own, without the GIL, and never while a
+    lane holds it until they are there. They are computed on threads of their own, without the GIL, and never while a
     step before theirs reads masks.
     """
 
     def __init__(self) -> None:
         from llguidance import LLExecutor
 
-        self._executor = LLExecutor(_THREADS)
+        self._executor = LLExecutor(max(1, min(_THREADS_MAX, usable_cores() // 2)))
         self._thread = ThreadPoolExecutor(1, "masks")
-        self._texts: dict[int, _Text] = {}  # their matchers are touched by the thread alone, once they run
-        self._failed: dict[int, Failed] = {}  # of the steps in flight
+        self._texts: dict[int, _Text] = {}  # while masks of a step are computed, its matchers are the thread's alone
         self._behind: _Step | None = None  # launched, and the step before it is not retired
-        self._rows: dict[int, Sequence[Row]] = {}  # of the steps in flight, by their buffers
+        self._rows: dict[int, Sequence[_Row]] = {}  # of the steps in flight, by their buffers
         self._computed: Future[None] | None = None
 
     def begin(self, sequence: int, compiled: Compiled) -> None:
         """A sequence that joins the next step."""
         self._texts[sequence] = _Text(compiled, compiled.deep_copy())
 
-    def launch(self, buffers: DecodeBuffers, rows: Sequence[Row], behind: bool) -> None:
-        """A step with masked rows is launched next. ``behind``: the step before it is in flight."""
-        going = {sequence for _, sequence in rows}
-        self._texts = {each: text for each, text in self._texts.items() if each in going}
+    def launch(self, buffers: DecodeBuffers, rows: Sequence[tuple[int, int]], behind: bool) -> None:
+        """A step with masked rows, each a run and its sequence, is launched next. ``behind``: the step before it is in
+        flight."""
+        texts = self._texts
+        if len(texts) > len(rows):  # some have ended
+            self._texts = texts = {sequence: texts[sequence] for _, sequence in rows}
+        if buffers.header[HEADER_TARGETS]:  # a script's tokens are given
+            scripted = buffers.targets[:, 0].tolist()
+            rows = [row for row in rows if not scripted[row[0]]]
+        step = _Step(buffers, [(run, sequence, texts[sequence]) for run, sequence in rows])
         before_has_masks = bool(self._rows)
-        chosen = [row for row in rows if not _is_scripted(buffers, row[0])]
-        self._rows[id(buffers)] = chosen
-        step = _Step(buffers, chosen)
+        self._rows[id(buffers)] = step.rows
         if behind and before_has_masks:
             self._behind = step
         else:
-            self._submit(step, ())
+            self._submit(step, [])
 
     def retire(self, buffers: DecodeBuffers) -> list[Failed]:
         """A step has ended, with masked rows or without: its tokens decide about the step behind it.
 
-        Returns those that failed before their tokens of this step, which mean nothing. Such a sequence is in later
-        steps until its caller ends it.
+        Returns those that failed before their tokens of this step, which mean nothing.
         """
         rows, behind = self._rows.pop(id(buffers), ()), self._behind
         self._behind = None
-        failed = {sequence: self._failed.pop(sequence) for _, sequence in rows if sequence in self._failed}
-        made = [
-            (sequence, int(buffers.tokens[run]))
-            for run, sequence in rows
-            if not buffers.finish[run] and sequence not in failed
+        if not rows and not behind:
+            return []
+        tokens, finish = buffers.tokens.tolist(), buffers.finish.tolist()
+        failed = [  # before the step behind, which may hold them again, uses their matchers
+            Failed(sequence, text.compiled, reason(text.matcher))
+            for run, sequence, text in rows
+            if finish[run] and text.matcher.is_error()
         ]
+        made = [(text.matcher, tokens[run]) for run, _, text in rows if not finish[run]]
         if made or behind:
             self._submit(behind, made)
-        return list(failed.values())
+        return failed
 
     def close(self) -> None:
         """No step is in flight."""
         self._thread.shutdown()
 
-    def _submit(self, step: _Step | None, made: Sequence[tuple[int, int]]) -> None:
-        taken = [(text.matcher, token) for sequence, token in made if (text := self._texts.get(sequence))]
-        rows = (
-            [(run, sequence, self._texts[sequence]) for run, sequence in step.rows if sequence in self._texts]
-            if step
-            else []
-        )
-        before, self._computed = self._computed, self._thread.submit(self._compute, step and step.buffers, rows, taken)
+    def _submit(self, step: _Step | None, made: list[tuple[Compiled, int]]) -> None:
+        before, self._computed = self._computed, self._thread.submit(self._compute, step, made)
         if before:
             before.result()  # raises what it raised; the step that was submitted now ends all the same
 
-    def _compute(
-        self,
-        buffers: DecodeBuffers | None,
-        rows: list[tuple[int, int, _Text]],
-        taken: list[tuple[Compiled, int]],
-    ) -> None:
+    def _compute(self, step: _Step | None, made: list[tuple[Compiled, int]]) -> None:
         try:
-            if taken:
-                self._executor.consume_token_par(taken)
-            if buffers is not None and rows:
-                masks = buffers.masks
+            if made:
+                self._executor.consume_token_par(made)
+            if step and step.rows:
+                masks = step.buffers.masks
                 self._executor.unsafe_compute_mask_ptr(
-                    [(text.matcher, run) for run, _, text in rows], masks.ctypes.data, masks.strides[0], len(masks)
+                    [(text.matcher, run) for run, _, text in step.rows], masks.ctypes.data, masks.strides[0], len(masks)
                 )
-            for _, sequence, (compiled, matcher) in rows:
-                if matcher.is_error():
-                    self._failed[sequence] = Failed(sequence, compiled, reason(matcher))
         finally:
-            if buffers is not None:
-                buffers.release_masks()
-
-
-def _is_scripted(buffers: DecodeBuffers, run: int) -> bool:
-    """Whether the run's token is given: it is one of a prompt whose log-probabilities are wanted."""
-    return bool(buffers.header[HEADER_TARGETS] and buffers.targets[run, 0])
+            if step:
+                step.buffers.release_masks()

@@ -1,4 +1,4 @@
-"""Structures of a dispatcher's requests: how a compilation ends, and what is kept of it."""
+"""Structures of a dispatcher's requests: how a compilation ends, and what is cached of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from fastqps.dispatcher import structured
 from fastqps.dispatcher.structured import Structured
 from fastqps.errors import ModelError, StatusCode
-from fastqps.structure.kept import KEPT_BYTES_MAX
+from fastqps.structure.cache import CACHED_BYTES_MAX
 from fastqps.structure.structure import Structure
 
 REGEX = 3  # its number
@@ -40,14 +40,14 @@ class Stepper:
 
 
 class Compilation:
-    """Stands in for the trial's process and for the vocabulary: they do what a test wants."""
+    """Stands in for the sandbox's process and for the vocabulary: they do what a test wants."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.start: Callable[[], Any] = lambda: None
         self.work: Callable[[str], int] = lambda _: 0
 
-    def trial(self, _: Any) -> Any:
+    def sandbox(self, _: Any) -> Any:
         self.start()
         return SimpleNamespace(run=self._run)
 
@@ -59,16 +59,16 @@ class Compilation:
 @pytest.fixture
 def compilation(monkeypatch: pytest.MonkeyPatch) -> Compilation:
     made = Compilation()
-    monkeypatch.setattr(structured, "Trial", made.trial)
+    monkeypatch.setattr(structured, "Sandbox", made.sandbox)
     monkeypatch.setattr(structured, "Vocabulary", lambda *_: SimpleNamespace(compile=lambda each: each.text))
     return made
 
 
 @pytest.fixture
 def ask(compilation: Compilation) -> Iterator[Callable[[str], Answer]]:
-    stepper, bell = Stepper(), os.eventfd(0)
+    stepper, wake_fd = Stepper(), os.eventfd(0)
     runner = SimpleNamespace(buffers=lambda: SimpleNamespace(takes_masks=True))
-    owner = Structured(stepper, None, [SimpleNamespace(runners=[runner])], bell)  # type: ignore[arg-type, list-item]
+    owner = Structured(stepper, None, [SimpleNamespace(runners=[runner])], wake_fd)  # type: ignore[arg-type, list-item]
     tickets = iter(range(1, 1000))
 
     def ask(text: str) -> Answer:
@@ -77,11 +77,11 @@ def ask(compilation: Compilation) -> Iterator[Callable[[str], Answer]]:
         until = time.monotonic() + 10
         while ticket not in stepper.ended:
             assert time.monotonic() < until
-            owner.look()
+            owner.poll()
         return stepper.ended[ticket]
 
     yield ask
-    os.close(bell)
+    os.close(wake_fd)
 
 
 def fail(error: BaseException) -> Any:
@@ -120,7 +120,7 @@ def test_a_refusal_is_kept(ask: Callable[[str], Answer], compilation: Compilatio
 
 def test_large_ones_are_not_kept_beyond_the_limit(ask: Callable[[str], Answer], compilation: Compilation) -> None:
     """Their sizes are known when they are compiled."""
-    compilation.work = lambda _: KEPT_BYTES_MAX // 3
+    compilation.work = lambda _: CACHED_BYTES_MAX // 3
     for text in "abcde":
         assert ask(text)[0] == StatusCode.OK
     for text, calls in (("c", 5), ("d", 5), ("e", 5), ("a", 6), ("b", 7)):

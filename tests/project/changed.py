@@ -75,7 +75,7 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fastqps/structure/": (
         (
             "tests/generation/test_structure.py",
-            "tests/generation/test_structure_trial.py",
+            "tests/generation/test_structure_sandbox.py",
             f"{_E2E}/generation/test_structured_requests.py",
         ),
         (),

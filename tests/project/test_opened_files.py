@@ -63,7 +63,7 @@ PARSERS["json.loads"] = {
     *("frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
     *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
-    *("structure/trial/process.py", "structure/trial/trial.py"),
+    *("structure/sandbox.py", "structure/sandbox_process.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
     *("models/chat/child.py", "models/chat/reading.py", "models/chat/spellings.py"),
     *(

@@ -1,3 +1,4 @@
+#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -145,6 +146,11 @@ void register_step(py::module_& m) {
           },
           "[(ticket, number of the kind, text)] of the requests with a structure that were claimed since the last "
           "call; each waits for `compiled`.")
+      .def(
+          "on_structured",
+          [](DecodeHandle& self, std::function<void()> look) { self.own.on_structured(std::move(look)); }, "look"_a,
+          "`look` is called inside gather(), when requests with a structure were claimed: those that it says are "
+          "compiled join the same step.")
       .def(
           "compiled",
           [](DecodeHandle& self, u64 ticket, u16 code, std::string_view message) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/clock.h"
+#include "transport/rpc/fair_queue.h"
 
 namespace fastqps::service {
 
@@ -22,7 +23,8 @@ Refusal RequestQueue::put(u32 slot) {
     return refuse(slot, kRejectPoison,
                   tables_.refusals.refuse(StatusCode::kInternal,
                                           "this request has broken dispatchers and is refused for ten minutes"));
-  if (const Refusal refusal = hold_answer(slot)) return refuse(slot, kRejectSlots, refusal);
+  Reject why = kRejectSlots;
+  if (const Refusal refusal = hold_answer(slot, why)) return refuse(slot, why, refusal);
   tables_.items.shares.accepted(tables_.items.tenant(slot), n_tokens, stamp_ns_);
   owed_[r] += tables_.loads.crowded(r);
   tables_.loads.added(r, kind, computed_tokens(s));
@@ -81,8 +83,15 @@ void RequestQueue::make_way(u32 route) {
   owed_[route] = 0;
 }
 
+// Whether all that the tenant has is of the item's batch, which then may use all places, as at its admission.
+bool RequestQueue::is_one_batch(u32 slot) const {
+  const u32 g = tables_.items[slot].group;
+  return g != Groups::kNone && tables_.groups[g].kind == GroupKind::kTogether &&
+         tables_.items.counts.slots(tables_.items.tenant(slot)) <= tables_.groups[g].slots;
+}
+
 // Only an answer that grows with the input, or with the request's options, may need more room than a slot has.
-Refusal RequestQueue::hold_answer(u32 slot) {
+Refusal RequestQueue::hold_answer(u32 slot, Reject& why) {
   Slot& s = tables_.slots.slot(slot);
   const u32 r = tables_.items[slot].route;
   const Route& route = tables_.memory.route(r);
@@ -97,10 +106,22 @@ Refusal RequestQueue::hold_answer(u32 slot) {
         "generate.prompt_logprobs", "%u of the prompt's and %u more tokens with %u likeliest ones each, at most %llu",
         scored, s.sampling.max_tokens, s.sampling.top_logprobs,
         (unsigned long long)(most / TokenAnswer::token_bytes(s.sampling.top_logprobs)));
-  if (tables_.items.large_answers.hold(slot, bytes)) return {};
-  Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
-                                            "all %llu places of this front door for large answers are in use",
-                                            (unsigned long long)tables_.memory.segment.sizes().large_answers);
+  LargeAnswers& large = tables_.items.large_answers;
+  const TenantId tenant = tables_.items.tenant(slot);
+  const auto all = (unsigned long long)tables_.memory.segment.sizes().large_answers;
+  Refusal refusal;
+  if (large.free() && !large.fits(bytes) && transport::Shares::over(large.of(tenant), large.free()) &&
+      !is_one_batch(slot)) {
+    why = kRejectTenant;
+    refusal = tables_.refusals.refuse(
+        StatusCode::kResourceExhausted,
+        "this tenant has its share of this front door's %llu places for large answers: %u", all, large.of(tenant));
+  } else if (large.hold(slot, bytes, tenant)) {
+    return {};
+  } else {
+    refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                      "all %llu places of this front door for large answers are in use", all);
+  }
   refusal.retry_after_ns(tables_.loads.predicted_ns(r, class_of(tables_.items[slot].priority)));
   return refusal;
 }
@@ -121,37 +142,48 @@ Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
 }
 
 // Puts the request's parts beside its slot: dispatchers read them when they claim it.
-Refusal Intake::attach(const RequestView& view, u32 slot) {
+Refusal Intake::attach(const RequestView& view, u32 slot, TenantId tenant, const Origin& from) {
   choices_.reset();
   for (u32 kind = 0; kind < view.attached.size(); kind++)
     if (!view.attached[kind].empty())
-      if (!tables_.items.attachments.hold(slot, AttachmentKind(kind), view.attached[kind])) return no_room();
+      if (Refusal refusal = attach(slot, AttachmentKind(kind), view.attached[kind], tenant, from)) return refusal;
   if (const GenerateOptions& options = view.generate; options.structure) {
     part_.assign(1, char(options.structure)).append(options.structure_text);
-    if (!tables_.items.attachments.hold(slot, AttachmentKind::kStructure, part_)) return no_room();
+    if (Refusal refusal = attach(slot, AttachmentKind::kStructure, part_, tenant, from)) return refusal;
   }
   if (const u32 n = view.generate.logit_bias.count) {
     TokenBias biases[kLogitBiasMax];
     logit_bias(view, biases);
     std::sort(biases, biases + n, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
     const std::string_view bytes(reinterpret_cast<const char*>(biases), n * sizeof(TokenBias));
-    if (!tables_.items.attachments.hold(slot, AttachmentKind::kLogitBias, bytes)) return no_room();
+    if (Refusal refusal = attach(slot, AttachmentKind::kLogitBias, bytes, tenant, from)) return refusal;
   }
   if (view.generate.choices.count) {
     if (Refusal refusal = input_.read_choices(view, tables_.items[slot].route, choices_)) return refusal;
     const std::vector<u32> words = script_words(choices_->tree.script());
     part_.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(u32));
-    if (!tables_.items.attachments.hold(slot, AttachmentKind::kScript, part_)) return no_room();
+    if (Refusal refusal = attach(slot, AttachmentKind::kScript, part_, tenant, from)) return refusal;
   }
   return {};
 }
 
-Refusal Intake::no_room() {
-  const u64 room = tables_.memory.segment.sizes().attachment_bytes;
-  Refusal refusal = tables_.refusals.refuse(
-      StatusCode::kResourceExhausted,
-      "structures, choices and logit_bias of the requests in flight use the %llu KiB of this front door",
-      (unsigned long long)room >> 10);
+Refusal Intake::attach(u32 slot, AttachmentKind kind, std::string_view bytes, TenantId tenant, const Origin& from) {
+  Attachments& attachments = tables_.items.attachments;
+  const u64 own = attachments.bytes_of(tenant), left = attachments.free_bytes();
+  const bool whole = from.batch_slots && tables_.items.counts.slots(tenant) <= from.batch_slots;
+  const bool over = left && !whole && transport::Shares::over(own, left);
+  if (attachments.hold(slot, kind, bytes, tenant, !over)) return {};
+  const auto room = (unsigned long long)tables_.memory.segment.sizes().attachment_bytes >> 10;
+  bump(tables_.memory.stats.rejected[over ? kRejectTenant : kRejectSlots]);
+  Refusal refusal =
+      over ? tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                     "structures, choices and logit_bias of this tenant's requests in flight use its "
+                                     "share of the %llu KiB of this front door: %llu KiB",
+                                     room, (unsigned long long)own >> 10)
+           : tables_.refusals.refuse(
+                 StatusCode::kResourceExhausted,
+                 "structures, choices and logit_bias of the requests in flight use the %llu KiB of this front door",
+                 room);
   refusal.retry_after_ms = 100;
   return refusal;
 }

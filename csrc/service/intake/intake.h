@@ -30,8 +30,9 @@ class RequestQueue {
 
  private:
   bool has_room(u32 route, u32 kind) const;
+  bool is_one_batch(u32 slot) const;
   void make_way(u32 route);
-  Refusal hold_answer(u32 slot);
+  Refusal hold_answer(u32 slot, Reject& why);
   const Refusal& refuse(u32 slot, Reject why, const Refusal& refusal);
 
   Tables& tables_;
@@ -87,7 +88,7 @@ class Intake {
     item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->records());
     const u64 parsed_ns = item.stamped ? now_ns() : 0;
     // What refuses comes first: a text that another thread tokenizes keeps its slot until that is done.
-    Refusal refusal = generates(tables_.memory.route(route).task) ? attach(view, slot) : Refusal{};
+    Refusal refusal = generates(tables_.memory.route(route).task) ? attach(view, slot, tenant, from) : Refusal{};
     if (!refusal) refusal = input_.fill(view, route, slot, item);
     if (item.stamped) stamp(from, slot, begin, parsed_ns);
     if (refusal) return tables_.slots.discard(slot), refused(tenant, refusal);
@@ -105,8 +106,8 @@ class Intake {
 
  private:
   Begun begin_parse(const Origin& from);
-  Refusal attach(const RequestView& view, u32 slot);
-  Refusal no_room();
+  Refusal attach(const RequestView& view, u32 slot, TenantId tenant, const Origin& from);
+  Refusal attach(u32 slot, AttachmentKind kind, std::string_view bytes, TenantId tenant, const Origin& from);
   void stamp(const Origin& from, u32 slot, Begun begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void name_caller(u32 slot, std::string_view siblings, TenantId tenant);

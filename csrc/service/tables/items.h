@@ -109,31 +109,46 @@ class LargeAnswers {
       const u64 number = slot.large_answer - before - 1;
       if (number >= taken.size() || taken[number]) continue;  // the word is damaged: it holds none
       taken[number] = true;
-      held_[i] = slot.large_answer;
+      held_[i].number = slot.large_answer;
     }
     for (u64 i = taken.size(); i-- > 0;)  // the first ones are taken first, and their pages stay in the caches
       if (!taken[i]) free_.push_back(u32(before + i + 1));
   }
 
   // Gives a slot that is about to be put room for an answer of this many bytes. Returns false if there is none left.
-  bool hold(u32 i, u64 bytes) {
+  bool hold(u32 i, u64 bytes, u32 owner) {
     Slot& slot = memory_.segment.slot(memory_.door, i);
     slot.large_answer = 0;
-    if (bytes <= memory_.segment.sizes().answer_bytes) return true;
+    if (fits(bytes)) return true;
     if (free_.empty() || bytes > memory_.segment.sizes().large_answer_bytes) return false;
-    slot.large_answer = held_[i] = free_.back();
+    slot.large_answer = held_[i].number = free_.back();
     free_.pop_back();
+    if (owner >= held_by_.size()) held_by_.resize(owner + 1);
+    held_by_[held_[i].owner = owner]++;
     return true;
   }
+  // Whether a slot's own room is enough.
+  bool fits(u64 bytes) const { return bytes <= memory_.segment.sizes().answer_bytes; }
   // The slot is free. What it held is known here: its own word may be an old one.
   void release(u32 i) {
-    if (const u32 number = std::exchange(held_[i], 0)) free_.push_back(number);
+    const auto [number, owner] = std::exchange(held_[i], {});
+    if (!number) return;
+    free_.push_back(number);
+    if (owner != kNobody) held_by_[owner]--;
   }
+  u32 of(u32 owner) const { return owner < held_by_.size() ? held_by_[owner] : 0; }
+  u32 free() const { return u32(free_.size()); }
 
  private:
+  static constexpr u32 kNobody = ~u32(0);  // of a slot that an earlier incarnation has taken
+  struct Held {
+    u32 number = 0, owner = kNobody;  // 0: none
+  };
+
   const DoorMemory& memory_;
-  std::vector<u32> held_;  // by slot; 0: none
-  std::vector<u32> free_;  // as Slot::large_answer names them
+  std::vector<Held> held_;    // by slot
+  std::vector<u32> held_by_;  // by owner
+  std::vector<u32> free_;     // as Slot::large_answer names them
 };
 
 // One cache line, since each request writes and reads all of it.

@@ -116,6 +116,7 @@ class TenantCounts {
   // Of this class and the higher ones.
   u32 waiting(TenantId tenant, u32 route, u32 kind) const { return sum(waiting_at(tenant, route, 0), kind); }
   u32 slots(TenantId tenant, u32 kind) const { return sum(tenant * row_, kind); }
+  u32 slots(TenantId tenant) const { return slots(tenant, kPriorities - 1); }
   // Of this class alone.
   u32 waiting_of(TenantId tenant, u32 route, u32 kind) const {
     const size_t at = waiting_at(tenant, route, kind);

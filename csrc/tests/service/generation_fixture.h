@@ -50,6 +50,7 @@ struct Ask {
   u32 n = 0, best_of = 0;
   std::optional<u32> prompt_logprobs = {};
   bool no_tokens = false;  // max_tokens 0 is written
+  std::string regex = {};  // of the text
 
   std::string bytes() const {
     u8 buffer[65536];
@@ -86,6 +87,10 @@ struct Ask {
     if (best_of) generate.varint(varint_tag(21)), generate.varint(best_of);
     if (top_logprobs) generate.varint(varint_tag(22)), generate.varint(top_logprobs);
     if (prompt_logprobs) generate.varint(varint_tag(23)), generate.varint(*prompt_logprobs);
+    if (!regex.empty()) {
+      generate.varint(varint_tag(28)), generate.varint(3), generate.head(29, regex.size());
+      generate = append(generate, regex);
+    }
     out.bytes(6, inner, size_t(generate.end() - inner));
     u8 options[64];
     WireWriter output(options);

@@ -50,7 +50,7 @@ TEST(release_gives_back_what_an_item_holds) {
   World w;
   Items& items = w.tables.items;
   for (u32 slot = 0; slot < kItems; slot++) w.begin(slot, 1);
-  CHECK(items.large_answers.hold(0, 256) && !items.large_answers.hold(1, 256));
+  CHECK(items.large_answers.hold(0, 256, 1) && !items.large_answers.hold(1, 256, 1));
   CHECK_EQ(w.held(), kItems);
   CHECK_EQ(w.tables.groups.open_items(w.group), kItems);
   CHECK_EQ(items.counts.slots(1, kHigh), kItems);
@@ -66,7 +66,7 @@ TEST(release_gives_back_what_an_item_holds) {
     CHECK_EQ(items.generations.open(), left);
     CHECK(items.spans[left].empty());
   }
-  CHECK(items.large_answers.hold(1, 256));
+  CHECK(items.large_answers.hold(1, 256, 1));
   CHECK_EQ(w.expired(), 0u);
 }
 

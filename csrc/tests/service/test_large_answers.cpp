@@ -37,39 +37,49 @@ TEST(a_slot_holds_one_until_it_is_free) {
   LargeAnswers large(*doors.memory);
   std::vector<u8*> places;
   for (u32 i = 0; i < kLarge; i++) {
-    CHECK(large.hold(i, kSlotBytes + 1));
+    CHECK(large.hold(i, kSlotBytes + 1, 1));
     CHECK_EQ(doors.segment.answer_room(doors.slot(i)).size(), kLargeBytes);
     places.push_back(doors.segment.answer(doors.slot(i)));
     std::memset(places.back(), int(i + 1), kLargeBytes);
   }
   for (u32 i = 0; i < kLarge; i++)  // none overlaps another
     CHECK(places[i][0] == i + 1 && places[i][kLargeBytes - 1] == i + 1);
-  CHECK(!large.hold(3, kSlotBytes + 1));
-  CHECK(large.hold(3, kSlotBytes));
+  CHECK(!large.hold(3, kSlotBytes + 1, 1));
+  CHECK(large.hold(3, kSlotBytes, 1));
   CHECK_EQ(doors.segment.answer_room(doors.slot(3)).size(), kSlotBytes);
   large.release(3);  // it held none
-  CHECK(!large.hold(3, kLargeBytes));
+  CHECK(!large.hold(3, kLargeBytes, 1));
   large.release(1);
-  CHECK(!large.hold(3, kLargeBytes + 1));
-  CHECK(large.hold(3, kLargeBytes));
+  CHECK(!large.hold(3, kLargeBytes + 1, 1));
+  CHECK(large.hold(3, kLargeBytes, 1));
   CHECK(doors.segment.answer(doors.slot(3)) == places[1]);
+}
+
+TEST(each_owner_s_places_are_counted) {
+  Doors doors;
+  LargeAnswers large(*doors.memory);
+  CHECK(large.hold(0, kLargeBytes, 7) && large.hold(1, kLargeBytes, 2) && large.hold(2, kLargeBytes, 7));
+  CHECK(large.hold(3, kSlotBytes, 7) && large.fits(kSlotBytes) && !large.fits(kSlotBytes + 1));
+  CHECK(large.of(7) == 2 && large.of(2) == 1 && !large.of(1) && !large.of(100) && !large.free());
+  large.release(0), large.release(0), large.release(3);
+  CHECK(large.of(7) == 1 && large.of(2) == 1 && large.free() == 1);
 }
 
 TEST(a_door_that_starts_again_leaves_what_is_held) {
   Doors doors;
   {
     LargeAnswers large(*doors.memory);
-    for (u32 i = 0; i < kLarge; i++) CHECK(large.hold(i, kLargeBytes));
+    for (u32 i = 0; i < kLarge; i++) CHECK(large.hold(i, kLargeBytes, 1));
   }
   doors.slot(0).state = Word::make(State::kDone, 1).bits;
   doors.slot(2).state = Word::make(State::kQueued, 1).bits;  // slot 1 was never put
   u8* const held = doors.segment.answer(doors.slot(0));
   LargeAnswers large(*doors.memory);
-  CHECK(large.hold(4, kLargeBytes));
+  CHECK(large.hold(4, kLargeBytes, 1));
   CHECK(doors.segment.answer(doors.slot(4)) != held);
-  CHECK(!large.hold(5, kLargeBytes));
+  CHECK(!large.hold(5, kLargeBytes, 1));
   large.release(0);
-  CHECK(large.hold(5, kLargeBytes));
+  CHECK(large.hold(5, kLargeBytes, 1));
   CHECK(doors.segment.answer(doors.slot(5)) == held);
 }
 
@@ -89,8 +99,8 @@ TEST(a_wrong_word_leads_nowhere) {
   }
   LargeAnswers large(*doors.memory);
   for (const u32 i : {0, 2, 3}) large.release(i);  // none of them holds one
-  CHECK(large.hold(4, kLargeBytes) && large.hold(5, kLargeBytes) && !large.hold(6, kLargeBytes));
+  CHECK(large.hold(4, kLargeBytes, 1) && large.hold(5, kLargeBytes, 1) && !large.hold(6, kLargeBytes, 1));
   large.release(1);
   large.release(1);
-  CHECK(large.hold(6, kLargeBytes) && !large.hold(7, kLargeBytes));
+  CHECK(large.hold(6, kLargeBytes, 1) && !large.hold(7, kLargeBytes, 1));
 }

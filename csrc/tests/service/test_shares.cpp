@@ -14,14 +14,16 @@ const std::string kPath = "/fastqps.v1.PredictService/";
 
 // A door with `slots` slots, its generator's queue with so many places, and two connections.
 struct Two {
-  Two(u32 slots, u64 places) : test(Generating::usual(slots)), b(std::make_unique<Client>(test.door)), a(*test.client) {
+  Two(u32 slots, u64 places) : Two(Generating::usual(slots), places) {}
+  Two(const Sizes& sizes, u64 places) : test(sizes), b(std::make_unique<Client>(test.door)), a(*test.client) {
     test.world.segment.route(kGeneratorRoute).max_queue_items = places;
   }
   ~Two() { b.reset(); }
   // So many calls of one item each; how many of them were refused.
-  u32 refused(Client& client, u32 calls) {
+  u32 refused(Client& client, u32 calls) { return refused(client, std::vector<Ask>(calls, Ask{.ids = {5}})); }
+  u32 refused(Client& client, const std::vector<Ask>& asked) {
     std::vector<i32> streams;
-    for (u32 i = 0; i < calls; i++) streams.push_back(client.call(kPath + "Predict", framed(Ask{.ids = {5}}.bytes())));
+    for (const Ask& ask : asked) streams.push_back(client.call(kPath + "Predict", framed(ask.bytes())));
     client.run();
     u32 n = 0;
     for (const i32 stream : streams) {
@@ -31,8 +33,8 @@ struct Two {
     }
     return n;
   }
-  i32 batch(Client& client, u32 items) {
-    const i32 stream = client.call(kPath + "PredictBatch", framed(batch_of(items, {.ids = {5}})));
+  i32 batch(Client& client, u32 items, const Ask& ask = {.ids = {5}}) {
+    const i32 stream = client.call(kPath + "PredictBatch", framed(batch_of(items, ask)));
     client.run();
     return stream;
   }
@@ -147,4 +149,40 @@ TEST(a_batch_takes_all_slots_of_an_idle_door) {
   CHECK_EQ(two.rejected(kRejectSlots), 2u);
   CHECK_EQ(two.refused(two.a, 32), 3u);
   CHECK_EQ(two.rejected(kRejectTenant), 3u);
+}
+
+TEST(one_connection_leaves_a_ninth_of_the_large_answers) {
+  Sizes sizes = Generating::usual(128);
+  sizes.large_answers = 36, sizes.large_answer_bytes = TokenAnswer::bytes(kMaxOutput, 20);
+  Two two(sizes, 100);
+  const Ask large{.ids = {5}, .top_logprobs = 20, .logprobs = true}, small{.ids = {5}};
+  CHECK_EQ(two.refused(two.a, std::vector(40, large)), 8u);
+  CHECK_EQ(two.rejected(kRejectTenant), 8u);
+  CHECK_EQ(two.refused(two.a, std::vector(4, small)), 0u);
+  CHECK_EQ(two.refused(*two.b, std::vector(4, large)), 0u);
+  CHECK_EQ(two.refused(*two.b, {large}), 1u);
+  CHECK_EQ(two.rejected(kRejectSlots), 1u);
+}
+
+TEST(a_batch_takes_all_large_answers) {
+  Sizes sizes = Generating::usual(128);
+  sizes.large_answers = 36, sizes.large_answer_bytes = TokenAnswer::bytes(kMaxOutput, 20);
+  Two two(sizes, 100);
+  const Ask large{.ids = {5}, .top_logprobs = 20, .logprobs = true};
+  for (int i = 0; i < 2; i++) CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 36, large)), 0u);
+  CHECK_EQ(two.rejected(kRejectTenant), 0u);
+}
+
+TEST(one_connection_leaves_a_ninth_of_the_room_for_structures) {
+  Sizes sizes = Generating::usual(128);
+  sizes.attachment_bytes = 36 * Attachments::kBlockBytes;
+  Two two(sizes, 100);
+  std::vector<Ask> asked, more;
+  for (u32 i = 0; i < 40; i++) asked.push_back({.ids = {5}, .regex = "a{" + std::to_string(i) + "}"});
+  for (u32 i = 0; i < 5; i++) more.push_back({.ids = {5}, .regex = "b{" + std::to_string(i) + "}"});
+  CHECK_EQ(two.refused(two.a, asked), 8u);
+  CHECK_EQ(two.rejected(kRejectTenant), 8u);
+  CHECK_EQ(two.refused(two.a, std::vector(20, asked[0])), 0u);  // it lies there already
+  CHECK_EQ(two.refused(*two.b, more), 1u);
+  CHECK_EQ(two.rejected(kRejectSlots), 1u);
 }

@@ -283,6 +283,36 @@ TEST(a_suspect_generates_alone) {
   CHECK(w.host.tokens[other] == expected_tokens({3}, 2, true));
 }
 
+// What was claimed for the step keeps its room, also if others' structures are compiled meanwhile.
+TEST(a_request_whose_structure_is_known_joins_the_step_that_it_is_claimed_for) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  w.structure_bytes = 64;
+  std::vector<u32> slots;
+  for (u32 i = 0; i < 6; i++) slots.push_back(w.put({i}, 3, kIgnoreEos));
+  CHECK(!d.launch() && !d.launch());
+  std::vector<u64> tickets;
+  for (const auto& each : d.stepper.take_structured()) tickets.push_back(each.ticket);
+  CHECK_EQ(tickets.size(), 6u);
+  u32 looks = 0;
+  d.stepper.on_structured([&] {
+    looks++;
+    for (const auto& each : d.stepper.take_structured()) tickets.push_back(each.ticket);
+    for (const u64 ticket : tickets) d.stepper.compiled(ticket, StatusCode::kOk, "");
+  });
+  slots.push_back(w.put({6}, 3, kIgnoreEos));
+  w.structure_bytes = 0;
+  for (u32 i = 7; i < 10; i++) slots.push_back(w.put({i}, 3, kIgnoreEos));
+  CHECK(d.launch());
+  CHECK_EQ(looks, 1u);
+  const u32 s = d.flying[0].empty() ? 2 : 0;
+  CHECK(d.stepper.masked(s) == (std::vector<std::pair<u32, u64>>{{0, tickets[6]}}));
+  CHECK_EQ(d.stepper.step(s).runs.size(), 4u);
+  d.finish(*w.slab);
+  CHECK_EQ(looks, 1u);
+  for (u32 i = 0; i < 10; i++) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 3, true));
+}
+
 TEST(a_suspect_waits_for_its_structure_alone) {
   World w;
   auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);

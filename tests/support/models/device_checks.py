@@ -17,7 +17,8 @@ from sparse_encoders import dense_rows, write_splade
 
 from fastqps.api.request import GenerateOptions
 from fastqps.devices import make_runner
-from fastqps.engine.generator import Generator, Token
+from fastqps.engine.generator import Generator
+from fastqps.engine.text_answer import Token
 from fastqps.models import load_card
 from fastqps.runners.pack_items import pack_items
 

@@ -1,4 +1,4 @@
-"""The newest compiled structures."""
+"""A cache of compiled structures."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-KEPT_MAX = 32
-KEPT_BYTES_MAX = 128 << 20
+CACHED_MAX = 32
+CACHED_BYTES_MAX = 128 << 20
 
 
-class Kept(Generic[T]):
-    """Values by structure, the newest ones. ``size``: the bytes of a value, which may be known later."""
+class StructureCache(Generic[T]):
+    """Values by structure. The least recently used go first.
+
+    ``size``: the bytes of a value, which may be known later.
+    """
 
     def __init__(self, size: Callable[[T], int] = lambda _: 0) -> None:
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._size = size
 
     def get(self, structure: Hashable) -> T | None:
-        """The value, which is the newest now."""
+        """The value, which is the most recently used one now."""
         if structure in self._values:
             self._values.move_to_end(structure)
         return self._values.get(structure)
 
     def put(self, structure: Hashable, value: T) -> None:
-        """Keeps a value, and drops the oldest beyond the limits."""
+        """Adds a value, and drops the least recently used beyond the limits."""
         self._values[structure] = value
         self.trim()
 
     def trim(self) -> None:
-        """Drops the oldest values beyond the limits, when the size of one has become known."""
-        while len(self._values) > KEPT_MAX or sum(map(self._size, self._values.values())) > KEPT_BYTES_MAX:
+        """Drops the least recently used values beyond the limits, when the size of one has become known."""
+        while len(self._values) > CACHED_MAX or sum(map(self._size, self._values.values())) > CACHED_BYTES_MAX:
             self._values.popitem(last=False)
 
     def drop_where(self, matches: Callable[[T], bool]) -> None:
-        """Forgets the values that match."""
+        """Drops the values that match."""
         for structure in [each for each, value in self._values.items() if matches(value)]:
             del self._values[structure]

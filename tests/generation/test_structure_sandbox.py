@@ -20,11 +20,10 @@ from hostile_structures import BYTES_MAX, HOSTILE, TOO_MUCH
 
 from fastqps.models import load_card
 from fastqps.models.card import ModelCard
-from fastqps.structure.kept import KEPT_BYTES_MAX, KEPT_MAX, Kept
+from fastqps.structure.cache import CACHED_BYTES_MAX, CACHED_MAX, StructureCache
+from fastqps.structure.sandbox import Sandbox
+from fastqps.structure.sandbox_process import CPU_S, GROWTH_BYTES, NO_CPU, TOO_LARGE, TOO_SLOW, Outcome
 from fastqps.structure.structure import Structure
-from fastqps.structure.trial.limits import CPU_S, GROWTH_BYTES
-from fastqps.structure.trial.process import NO_CPU, TOO_LARGE, TOO_SLOW, Outcome
-from fastqps.structure.trial.trial import Trial
 from fastqps.structure.vocabulary import Vocabulary, reason
 
 pytestmark = pytest.mark.compute
@@ -36,7 +35,7 @@ LIMITS = ("too many states", "too many expressions", "items; max is 2000")  # ll
 
 @pytest.fixture(scope="module")
 def card(tmp_path_factory: pytest.TempPathFactory) -> ModelCard:
-    return load_card(str(write_generator(tmp_path_factory.mktemp("trial"))), 32, max_output_tokens=32)
+    return load_card(str(write_generator(tmp_path_factory.mktemp("sandbox"))), 32, max_output_tokens=32)
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +44,14 @@ def vocabulary(card: ModelCard) -> Vocabulary:
 
 
 @pytest.fixture(scope="module")
-def trial(card: ModelCard) -> Iterator[Trial]:
-    trial = Trial(card)
-    yield trial
-    trial.close()
+def sandbox(card: ModelCard) -> Iterator[Sandbox]:
+    sandbox = Sandbox(card)
+    yield sandbox
+    sandbox.close()
 
 
-def process_of(trial: Trial) -> psutil.Process:
-    trial.run(Structure("regex", "a"))  # it has its title
+def process_of(sandbox: Sandbox) -> psutil.Process:
+    sandbox.run(Structure("regex", "a"))  # it has its title
     (process,) = (each for each in psutil.Process().children() if each.cmdline()[0].startswith("fastqps: structures"))
     return process
 
@@ -78,14 +77,14 @@ def walk(vocabulary: Vocabulary, structure: Structure) -> int:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_structure_is_refused_or_costs_little(trial: Trial, vocabulary: Vocabulary, name: str) -> None:
+def test_a_hostile_structure_is_refused_or_costs_little(sandbox: Sandbox, vocabulary: Vocabulary, name: str) -> None:
     """Refused by a process that has not grown, or compiled and walked here within the limits."""
     structure = HOSTILE[name]
     assert len(structure.text.encode()) <= BYTES_MAX
-    process = process_of(trial)
+    process = process_of(sandbox)
     before = process.memory_info().rss
     try:
-        size = trial.run(structure)
+        size = sandbox.run(structure)
     except ValueError as error:
         refusal = str(error)
     else:
@@ -97,7 +96,7 @@ def test_a_hostile_structure_is_refused_or_costs_little(trial: Trial, vocabulary
         assert walk(vocabulary, structure)
         assert resident_bytes() - resident < GROWTH_BYTES_MAX
     assert (refusal in (TOO_LARGE, TOO_SLOW) or "too many parts" in refusal) >= (name in TOO_MUCH), refusal
-    assert process_of(trial) == process and process.memory_info().rss - before < GROWTH_BYTES / 4
+    assert process_of(sandbox) == process and process.memory_info().rss - before < GROWTH_BYTES / 4
     assert not process.children()
 
 
@@ -105,7 +104,7 @@ def outcome_within(card: ModelCard, cpu_s: float, wall_factor: float) -> Outcome
     """What a process with these limits answers to a structure that passes the usual ones."""
     ours, theirs = socket.socketpair()
     limits = f"it.CPU_S, it.WALL_FACTOR = {cpu_s}, {wall_factor}"
-    hasty = f"import sys, fastqps.structure.trial.process as it; {limits}; it.main(sys.argv[1:])"
+    hasty = f"import sys, fastqps.structure.sandbox_process as it; {limits}; it.main(sys.argv[1:])"
     command = [sys.executable, "-c", hasty, f"{theirs.fileno()}", f"{os.getpid()}", "hasty structures"]
     with subprocess.Popen(command, pass_fds=[theirs.fileno()]), Connection(ours.detach()) as connection:
         theirs.close()
@@ -114,42 +113,42 @@ def outcome_within(card: ModelCard, cpu_s: float, wall_factor: float) -> Outcome
         return Outcome(*json.loads(connection.recv_bytes()))
 
 
-def test_its_limits_are_those_that_the_refusal_names(trial: Trial, card: ModelCard) -> None:
+def test_its_limits_are_those_that_the_refusal_names(sandbox: Sandbox, card: ModelCard) -> None:
     with pytest.raises(ValueError, match="more than 48 MiB of memory"):
-        trial.run(HOSTILE["regex, a billion letters"])
+        sandbox.run(HOSTILE["regex, a billion letters"])
     outcome = outcome_within(card, cpu_s=0.002, wall_factor=1e5)
     assert outcome == Outcome(0, "compiling it takes more than 0.5 s of CPU time", is_refused=True)
 
 
 def test_a_machine_without_time_refuses_no_structure(
-    trial: Trial, card: ModelCard, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, card: ModelCard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has not used its CPU time when it is ended: another time it may be compiled."""
     outcome = outcome_within(card, cpu_s=10, wall_factor=1e-5)
     assert outcome == Outcome(0, NO_CPU, is_refused=False)
     with monkeypatch.context() as context, pytest.raises(ChildProcessError, match="too busy"):
-        context.setattr(trial, "_ask", lambda _: outcome)
-        trial.run(Structure("regex", "a"))
-    assert trial.run(Structure("regex", "a")) >= 0
+        context.setattr(sandbox, "_ask", lambda _: outcome)
+        sandbox.run(Structure("regex", "a"))
+    assert sandbox.run(Structure("regex", "a")) >= 0
 
 
-def test_it_starts_again_when_it_was_killed(trial: Trial) -> None:
-    old = process_of(trial)
+def test_it_starts_again_when_it_was_killed(sandbox: Sandbox) -> None:
+    old = process_of(sandbox)
     os.kill(old.pid, signal.SIGKILL)
-    assert trial.run(Structure("regex", "b")) >= 0
-    assert process_of(trial) != old
+    assert sandbox.run(Structure("regex", "b")) >= 0
+    assert process_of(sandbox) != old
 
 
 def test_the_newest_are_kept_within_limits() -> None:
-    kept = Kept[int](lambda size: size)
-    for i in range(KEPT_MAX + 1):
+    kept = StructureCache[int](lambda size: size)
+    for i in range(CACHED_MAX + 1):
         kept.put(f"{i}", 1)
     assert kept.get("0") is None and kept.get("1") == 1
     kept.put("new", 1)
     assert kept.get("1") == 1 and kept.get("2") is None  # it was asked for
-    kept.put("large", KEPT_BYTES_MAX - 1)
+    kept.put("large", CACHED_BYTES_MAX - 1)
     assert [name for name in ("new", "1", "large") if kept.get(name)] == ["1", "large"]
-    kept.drop_where(lambda size: size == KEPT_BYTES_MAX - 1)
+    kept.drop_where(lambda size: size == CACHED_BYTES_MAX - 1)
     assert kept.get("large") is None
     kept.drop_where(lambda size: size == 1)
     assert kept.get("1") is None
@@ -157,10 +156,10 @@ def test_the_newest_are_kept_within_limits() -> None:
 
 def test_sizes_that_are_known_later_count() -> None:
     sizes: dict[str, int] = {}
-    kept = Kept[str](lambda name: sizes.get(name, 0))
+    kept = StructureCache[str](lambda name: sizes.get(name, 0))
     for name in "abcd":
         kept.put(name, name)
     for name in "dcba":
-        sizes[name] = KEPT_BYTES_MAX // 2
+        sizes[name] = CACHED_BYTES_MAX // 2
         kept.trim()
     assert [name for name in "abcd" if kept.get(name)] == ["c", "d"]

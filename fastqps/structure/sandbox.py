@@ -1,4 +1,4 @@
-"""The side of the process that wants to know whether a structure can be compiled within limits."""
+"""Compiles structures in a process of their own, whose limits protect this one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import sys
 from multiprocessing.connection import Connection
 
 from fastqps.models.card import ModelCard
+from fastqps.structure.sandbox_process import CPU_S, LOAD_S, WALL_FACTOR, Outcome
 from fastqps.structure.structure import Structure
-from fastqps.structure.trial.limits import CPU_S, LOAD_S, WALL_FACTOR
-from fastqps.structure.trial.process import Outcome
 
 _ANSWER_S = LOAD_S + 2 * CPU_S * WALL_FACTOR  # the first answer waits for the vocabulary
 _TRIES = 2
 
 
-class Trial:
+class Sandbox:
     """A process that compiles structures for the tokens of a model. It starts at once, and again when it has died.
 
     Not thread-safe. Made and used in one thread, which must live as long as this process: the kernel kills what a
@@ -68,7 +67,7 @@ class Trial:
         with theirs:
             fd = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "fastqps.structure.trial.process", str(fd), str(os.getpid()), self._title],
+                [sys.executable, "-m", "fastqps.structure.sandbox_process", str(fd), str(os.getpid()), self._title],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(fd,),
             )

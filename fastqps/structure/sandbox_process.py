@@ -1,4 +1,4 @@
-"""``python -m fastqps.structure.trial.process FD PARENT TITLE``: compiles structures under limits.
+"""``python -m fastqps.structure.sandbox_process FD PARENT TITLE``: compiles structures under limits.
 
 It holds the model's vocabulary, and forks for each structure: the fork compiles, and ends with all that it has taken.
 One thread alone runs in here, so that it can fork. Its parent sends the model's card, and then ``[kind, text]`` of one
@@ -24,12 +24,22 @@ from fastqps.errors import FAILURE, OK, ModelError
 from fastqps.models.card import ModelCard
 from fastqps.process.prctl import die_with_parent
 from fastqps.structure.structure import Structure
-from fastqps.structure.trial.limits import CPU_S, GROWTH_BYTES, STACK_BYTES, WALL_FACTOR
 from fastqps.structure.vocabulary import Vocabulary
+
+# The limits of compiling one structure that a client sent. docs/structure.md names these numbers.
+CPU_S = 0.5
+WALL_FACTOR = 10
+"""A process that uses no CPU time is ended after this many times the limit above."""
+GROWTH_BYTES = 48 << 20
+"""Memory: of the address space, at any moment."""
+STACK_BYTES = 1 << 20
+"""Less than the stack of any thread that compiles what passed."""
+LOAD_S = 120.0
+"""Reading the model's vocabulary."""
 
 
 class Outcome(NamedTuple):
-    """What became of a structure."""
+    """The result of compiling a structure."""
 
     size: int = 0
     """Bytes that it takes when it is compiled."""
