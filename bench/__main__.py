@@ -25,7 +25,7 @@ PARTS = {
     "generate": "small Llamas, against transformers, OpenVINO GenAI and CTranslate2",
     "labels": "labels that are tokens, against generating one token",
     "structure": "texts with a JSON schema, against texts without",
-    "prepare": "preparing a step of generation, against torch",
+    "prepare": "preparing a step of generation",
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "edge": "an edge in front of a server, next to the server alone",
     "light": "memory, idle CPU, start",

@@ -29,7 +29,6 @@ this page from [bench/results](../bench/results). `make bench` measures the firs
 # The rows of the README's plot: the part and the row of its ratio, and what the ratio compares.
 _PLOTTED = (
     ("transport", "… over a grpc.aio echo", "gRPC calls/s over a grpc.aio echo server"),
-    ("prepare", "preparing over Python and torch", "preparing a decode step, over Python and torch"),
     ("gather", "gather over torch", "packing a batch of tokens, over torch"),
     ("generate", "over gRPC, 2 dispatchers, over generate_batch", "10M decoder over gRPC, over transformers batching"),
     ("generate", "over gRPC, 2 dispatchers, over generate", "10M decoder over gRPC, over transformers generate"),

@@ -72,7 +72,6 @@ FieldError check_texts(const RequestView& request, ReasonText& reason) {
 }
 
 FieldError check_bias(const RequestView& request, ReasonText& reason) {
-  constexpr float kMost = 100;
   const u32 count = request.generate.logit_bias.count;
   if (!count) return {};
   TokenBias biases[kLogitBiasMax];
@@ -80,8 +79,9 @@ FieldError check_bias(const RequestView& request, ReasonText& reason) {
   std::sort(biases, biases + count, [](const TokenBias& a, const TokenBias& b) { return a.id < b.id; });
   for (u32 i = 0; i < count; i++) {
     const auto [id, bias] = biases[i];
-    if (!(std::abs(bias) <= kMost))
-      return {"generate.logit_bias", reason.print("%g for token %u, must be %g to %g", bias, id, -kMost, kMost)};
+    if (!(std::abs(bias) <= kBiasMost))
+      return {"generate.logit_bias",
+              reason.print("%g for token %u, must be %g to %g", bias, id, -kBiasMost, kBiasMost)};
     if (i && id == biases[i - 1].id) return {"generate.logit_bias", reason.print("token %u is given twice", id)};
   }
   return {};

@@ -116,11 +116,13 @@ struct OutputOptions {
 
 inline constexpr u32 kStopStringsMax = 16;
 inline constexpr u32 kAnswersMax = 128;  // to one prompt
+inline constexpr u32 kTopKMax = 64;
 inline constexpr u32 kChoiceTextsMax = 64;
 inline constexpr u32 kTextsMax = std::max(kStopStringsMax, kChoiceTextsMax);  // of any list
 inline constexpr u32 kTextBytesMax = 256;                                     // of a stop string or a choice
 inline constexpr u32 kStructureBytesMax = 64 << 10;
-inline constexpr u32 kLogitBiasMax = 300;
+inline constexpr u32 kLogitBiasMax = 300;  // tokens
+inline constexpr float kBiasMost = 100;    // either way
 inline constexpr u32 kTopLogprobsMax = 20;
 
 struct Range {
@@ -168,7 +170,7 @@ inline bool GenerateOptions::prompt_alone() const { return has(kMaxTokensField) 
 inline constexpr std::tuple kGenerateOptions{
     Option{"generate.max_tokens", kMaxTokensField, &Sampling::max_tokens, kOptional | kByName},
     Option{"generate.temperature", 2, &Sampling::temperature, kByName},
-    Option{"generate.top_k", 3, &Sampling::top_k, kByName | kAllIsMinusOne, Range{64}},
+    Option{"generate.top_k", 3, &Sampling::top_k, kByName | kAllIsMinusOne, Range{kTopKMax}},
     Option{"generate.top_p", 4, &Sampling::top_p, kOptional | kByName, Range{1, true}},
     Option{"generate.seed", kSeedField, &Sampling::seed, kOptional | kByName},
     Option{"generate.stop", kStopField, &GenerateOptions::stop, kByName, Range{kStopStringsMax}},

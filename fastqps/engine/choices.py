@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fastqps._core import ChoiceTree
+from fastqps._core import CHOICE_TEXTS_MAX, ChoiceTree
 from fastqps.api.prediction import ChoiceScore, Generation
 from fastqps.models.card import ModelCard
 from fastqps.models.tokenizers.tokenizer import Tokenizer
@@ -22,8 +22,8 @@ class Choices(NamedTuple):
         """``ValueError`` for texts that cannot be chosen from."""
         if tokenizer is None:
             raise ValueError(f"{card.path} has no tokenizer.json: choices mean nothing without it")
-        if not 1 <= len(texts) <= 64:
-            raise ValueError(f"choices: {len(texts)} texts, must be 1 to 64")
+        if not 1 <= len(texts) <= CHOICE_TEXTS_MAX:
+            raise ValueError(f"choices: {len(texts)} texts, must be 1 to {CHOICE_TEXTS_MAX}")
         most = card.max_output_tokens
         ids = [tokenizer.encode_fixed(text.encode(), []).ids for text in texts]
         for number, own in enumerate(ids):

@@ -13,8 +13,9 @@ from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbed
 from fastqps.api.request import Aggregation, GenerateOptions
 from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, best_labels, embedding, entities, sparse_embedding, vectors
-from fastqps.engine.generator import Generator, Prompt
+from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor
+from fastqps.engine.prompts import Prompt
 from fastqps.models import ModelError, load_card
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 

@@ -4,49 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Unpack
 
-from fastqps._core import DecodeBatch, Detokenizer, StopStrings
-from fastqps.api.chat import Chat
-from fastqps.api.prediction import Chunk, Generation, PromptLogprobs, Usage
+from fastqps._core import DecodeBatch
+from fastqps.api.prediction import Chunk, Generation
 from fastqps.api.request import GenerateOptions
 from fastqps.api.structures import structure_of
 from fastqps.devices import make_runner
 from fastqps.engine.choices import Choices
+from fastqps.engine.prompts import EncodedPrompt, Prompt, Prompts
 from fastqps.engine.sampling import BestOf, check_options
+from fastqps.engine.text_answer import FAILED, TextAnswer, Token, mean_logprob, wants_logprobs
 from fastqps.errors import ModelError
 from fastqps.models.card import ModelCard
-from fastqps.models.card_tokenizer import check_text, load_tokenizer
-from fastqps.models.chat.conversation import ROLES, Message, Mode
-from fastqps.models.chat.tokens import ChatTokens
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 from fastqps.structure.cache import StructureCache
 from fastqps.structure.masks import Failed, Masks
 from fastqps.structure.structure import Structure
 from fastqps.structure.vocabulary import Compiled, Vocabulary
-
-Prompt = str | Sequence[int] | Chat
-STOP, LENGTH, FAILED = 1, 2, 3  # how a token ends its request; 0: it does not
-
-
-class Token(NamedTuple):
-    """One token of a request. ``finish`` is 0 while more will follow, ``STOP`` or ``LENGTH``.
-
-    ``FAILED``: it is none, and no further ones can be chosen: ``Generator.failure`` says why.
-    """
-
-    request: int
-    id: int
-    logprob: float
-    finish: int
-    likeliest: Sequence[tuple[int, float]] = ()
-
-
-def _wants_logprobs(options: GenerateOptions) -> bool:
-    return bool(options.get("logprobs") or options.get("top_logprobs"))
 
 
 class _Request(NamedTuple):
@@ -55,96 +32,6 @@ class _Request(NamedTuple):
     ids: list[int]
     options: dict[str, Any]
     compiled: Compiled | None
-
-
-class _Prompt(NamedTuple):
-    """Token ids, and whether some had to be cut off."""
-
-    ids: Sequence[int]
-    cut: bool
-
-    def usage(self, made: Generation) -> Usage:
-        return Usage(len(self.ids), len(made.token_ids), self.cut, len(self.ids) if self.cut else 0)
-
-
-class _Answer:
-    """A request's ``Generation`` in the making: its tokens, and the text that is certain to be in it.
-
-    The tokens of its prompt come first where ``options`` ask for them.
-    """
-
-    def __init__(
-        self, detokenizer: Detokenizer | None, stop: Sequence[str], options: GenerateOptions, ids: Sequence[int]
-    ) -> None:
-        self.made = Generation("", [], "length", [], top_logprobs=[])
-        scored, keeps_stop = options.get("prompt_logprobs"), bool(options.get("include_stop_text"))
-        if scored is not None:
-            self.made.prompt_logprobs = PromptLogprobs(list(ids), [], [] if scored and len(ids) > 1 else None)
-        self._scored, self._top = scored or 0, options.get("top_logprobs") or 0
-        self._to_come = len(ids) - 1 if scored is not None else 0  # tokens of the prompt
-        self._alone = options.get("max_tokens") == 0
-        self._text = detokenizer.stream() if detokenizer else None
-        self._stops = StopStrings(stop, keeps_stop)
-        self._keeps_stop = keeps_stop
-        # of those that are special tokens, which have no text of their own
-        self._spelled = {detokenizer.special_id(each): each for each in stop} if detokenizer else {}
-        self._given = (0, 0)  # characters and tokens that ``news`` has given
-
-    def add(self, token: Token) -> bool:
-        """Whether a stop text is complete now: the answer ends before it."""
-        made = self.made
-        if self._to_come:
-            self._add_prompt(token)
-            return False
-        if self._alone:
-            return False
-        assert made.logprobs is not None and made.top_logprobs is not None
-        made.token_ids.append(token.id)
-        made.logprobs.append(token.logprob)
-        made.top_logprobs.append(_possible(token.likeliest[: self._top]))
-        stopped = False
-        if self._text and (token.finish != STOP or self._keeps_stop):
-            stopped = self._give_out(self._text.append([token.id]))
-            if token.finish == STOP and not stopped and token.id in self._spelled:
-                stopped = self._give_out(self._text.finish() + self._spelled[token.id])
-        if self._text and token.finish and not stopped:
-            stopped = self._give_out(self._text.finish())
-            made.text += self._stops.finish()
-        if stopped or token.finish == STOP:
-            made.finish_reason = "stop"
-        return stopped
-
-    def _add_prompt(self, token: Token) -> None:
-        assert self.made.prompt_logprobs is not None
-        self._to_come -= 1
-        self.made.prompt_logprobs.logprobs.append(token.logprob)
-        if self.made.prompt_logprobs.top_logprobs is not None:
-            self.made.prompt_logprobs.top_logprobs.append(_possible(token.likeliest[: self._scored]))
-
-    def news(self, prompt: _Prompt, last: bool, options: GenerateOptions) -> Chunk:
-        """The text and tokens since the last call; in the first one what was asked of the prompt."""
-        made, (characters, tokens) = self.made, self._given
-        assert made.logprobs is not None and made.top_logprobs is not None
-        self._given = len(made.text), len(made.token_ids)
-        chunk = Chunk(made.text[characters:], made.token_ids[tokens:])
-        if not tokens:
-            chunk.prompt_logprobs = made.prompt_logprobs
-        if _wants_logprobs(options):
-            chunk.logprobs = made.logprobs[tokens:] or None
-        if options.get("top_logprobs"):
-            chunk.top_logprobs = made.top_logprobs[tokens:] or None
-        if last:
-            chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
-        return chunk
-
-    def _give_out(self, piece: str) -> bool:
-        text, stopped = self._stops.feed(piece)
-        self.made.text += text
-        return stopped
-
-
-def _possible(likeliest: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    return [likely for likely in likeliest if likely[1] > -math.inf]
 
 
 def _candidate(options: GenerateOptions, place: int, ranked: bool = False) -> GenerateOptions:
@@ -159,15 +46,11 @@ def _candidate(options: GenerateOptions, place: int, ranked: bool = False) -> Ge
     return found
 
 
-def _mean_logprob(made: Generation) -> float:
-    return math.fsum(made.logprobs) / len(made.logprobs) if made.logprobs else -math.inf
-
-
 class Generator:
     """Requests join at any step and leave at their own last token. Not thread-safe.
 
     ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
-    enqueued while one runs, and with 1 each is waited for: the same steps, later. ``batch`` prepares the steps.
+    enqueued while one runs, and with 1 each is waited for: the same steps, later.
     """
 
     def __init__(
@@ -183,10 +66,7 @@ class Generator:
         max_step_tokens: int = 0,
         steps_in_flight: int = 2,
         runner: Runner[DecodeBuffers] | None = None,
-        batch: Callable[[int, int], Any] = DecodeBatch,
     ) -> None:
-        self._tokenizer = load_tokenizer(card)
-        self._around = self._tokenizer.around() if self._tokenizer else (0, 0)
         tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
         runner = runner or make_runner(
             device,
@@ -198,9 +78,9 @@ class Generator:
             kernels=kernels,
             threads=threads,
         )
-        self.card = card
+        self.card, self.prompts = card, Prompts(card)
         self._lane = make_lane(runner, steps_in_flight)
-        self._batch = batch(runner.buffers().max_runs, len(card.prefix_ids))
+        self._batch = DecodeBatch(runner.buffers().max_runs, len(card.prefix_ids))
         self._free = deque(self._add_step(each) for each in self._lane.runners)
         self._in_flight: deque[int] = deque()
         self._waiting: dict[int, _Request] = {}
@@ -212,12 +92,11 @@ class Generator:
         self._running: set[int] = set()
         self._requests = 0
         self._kept: list[Token] = []  # made while a caller waited for others
-        self._detokenizer = self._tokenizer.detokenizer if self._tokenizer else None
 
     def add(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> int:
         """Adds a request, which joins as soon as there is room. Returns its number. Raises ``ValueError`` if it is
         invalid."""
-        self._check("the prompt", ids)
+        self.prompts.check("the prompt", ids)
         asked = check_options(options, self.card)
         structure = structure_of(options)
         compiled = self._compile(Structure(*structure)) if structure else None
@@ -271,14 +150,16 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        stops, best_of = self._stops(options), BestOf.of(options)
-        asked = self._stopping(options, stops)
+        stops, best_of = self.prompts.stops(options), BestOf.of(options)
+        asked = self.prompts.stopping(options, stops)
         check_options(asked, self.card)  # also where there are no prompts
-        encoded = [self._encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)]
+        encoded = [
+            self.prompts.encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)
+        ]
         if options.get("choices") is not None:
             return self._joined(encoded, [[each] for each in self._choose(encoded, options)], best_of, options)
         each = [_candidate(asked, place, best_of.candidates > best_of.n) for place in range(best_of.candidates)]
-        begun = [[_Answer(self._detokenizer, stops, own, prompt.ids) for own in each] for prompt in encoded]
+        begun = [[TextAnswer(self.prompts.detokenizer, stops, own, prompt.ids) for own in each] for prompt in encoded]
         answers = {
             self.add(prompt.ids, **own): answer
             for prompt, candidates in zip(encoded, begun, strict=True)
@@ -306,7 +187,7 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
-        stops, best_of = self._stops(options), BestOf.of(options)
+        stops, best_of = self.prompts.stops(options), BestOf.of(options)
         if best_of.candidates > best_of.n:
             raise ValueError(f"best_of {best_of.candidates} is out of range: n, {best_of.n}, of a stream")
         if options.get("choices") is not None:
@@ -320,13 +201,13 @@ class Generator:
                 choice_scores=made.choice_scores,
             )
             return
-        asked = self._stopping(options, stops)
+        asked = self.prompts.stopping(options, stops)
         check_options(asked, self.card)
-        encoded = self._encode("the prompt", prompt, truncate, options)
+        encoded = self.prompts.encode("the prompt", prompt, truncate, options)
         candidates = [_candidate(asked, place) for place in range(best_of.n)]
         places = {self.add(encoded.ids, **own): place for place, own in enumerate(candidates)}
         answers = {
-            request: _Answer(self._detokenizer, stops, candidates[place], encoded.ids)
+            request: TextAnswer(self.prompts.detokenizer, stops, candidates[place], encoded.ids)
             for request, place in places.items()
         }
         left = set(answers)
@@ -351,7 +232,7 @@ class Generator:
 
     def _joined(
         self,
-        prompts: Sequence[_Prompt],
+        prompts: Sequence[EncodedPrompt],
         made: Sequence[Sequence[Generation]],
         best_of: BestOf,
         options: GenerateOptions,
@@ -363,11 +244,11 @@ class Generator:
             usage.output_tokens = sum(len(each.token_ids) for each in candidates)
             scored = candidates[0].prompt_logprobs
             if best_of.candidates > best_of.n:
-                candidates = sorted(candidates, key=_mean_logprob, reverse=True)[: best_of.n]
+                candidates = sorted(candidates, key=mean_logprob, reverse=True)[: best_of.n]
             for each in candidates:
                 each.usage = each.prompt_logprobs = None
                 # Of no tokens there are none, as in a message of the server's.
-                each.logprobs = (each.logprobs or None) if _wants_logprobs(options) else None
+                each.logprobs = (each.logprobs or None) if wants_logprobs(options) else None
                 each.top_logprobs = (each.top_logprobs or None) if options.get("top_logprobs") else None
             first, *others = candidates
             first.prompt_logprobs = scored
@@ -375,13 +256,13 @@ class Generator:
             answers.append(first)
         return answers
 
-    def _choose(self, prompts: Sequence[_Prompt], options: GenerateOptions) -> list[Generation]:
+    def _choose(self, prompts: Sequence[EncodedPrompt], options: GenerateOptions) -> list[Generation]:
         """For each prompt one of the options' texts."""
         if structure_of(options):
             raise ValueError("choices: are given beside a structure; a text can have one of them")
         if options.get("prompt_logprobs") is not None:
             raise ValueError("prompt_logprobs: is given beside choices; ask for them in another request")
-        choices = Choices.of(options["choices"], self._tokenizer, self.card)
+        choices = Choices.of(options["choices"], self.prompts.tokenizer, self.card)
         asked = [check_options(options, self.card) | choices.options() for _ in prompts]
         found: dict[int, list[Token]] = {}
         for prompt, each in zip(prompts, asked, strict=True):
@@ -422,22 +303,6 @@ class Generator:
         if self._masks:
             self._masks.close()
         self._lane.close()
-
-    def _stops(self, options: GenerateOptions) -> Sequence[str]:
-        stop = options.get("stop")
-        stops = [stop] if isinstance(stop, str) else stop or ()
-        if "" in stops:
-            raise ValueError("stop: a text of 0 characters, must have at least 1")
-        if stops and not self._detokenizer:
-            raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
-        return stops
-
-    def _stopping(self, options: GenerateOptions, stops: Sequence[str]) -> GenerateOptions:
-        """A stop text that is a special token ends an answer by its id: such tokens have no text."""
-        special_ids = [self._detokenizer.special_id(stop) for stop in stops] if self._detokenizer else []
-        ids = [id for id in special_ids if id is not None]
-        stops_at = list(dict.fromkeys((*(options.get("stop_token_ids") or ()), *ids)))
-        return {**options, "stop_token_ids": stops_at} if ids else options
 
     def _add_step(self, runner: Runner[DecodeBuffers]) -> int:
         b = runner.buffers()
@@ -490,56 +355,3 @@ class Generator:
             compiled = self._vocabulary.compile(structure)
             self._compiled.put(structure, compiled)
         return compiled
-
-    def _check(self, which: str, ids: Sequence[int]) -> None:
-        limit, vocab = self.card.max_input_tokens, self.card.vocab_size
-        if not 1 <= len(ids) <= limit:
-            raise ValueError(f"{which} has {len(ids)} tokens; the model takes 1 to {limit}")
-        if min(ids) < 0 or max(ids) >= vocab:
-            wrong = min(ids) if min(ids) < 0 else max(ids)
-            raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
-
-    @cached_property
-    def _chat_tokens(self) -> ChatTokens | None:
-        return ChatTokens(self.card.chat, self._tokenizer) if self._tokenizer and self.card.chat else None
-
-    def _chat_ids(self, which: str, chat: Chat) -> Sequence[int]:
-        """All ids. A conversation that begins with the model's prefix has it once."""
-        if self._chat_tokens is None:
-            raise ValueError(f"{which}: {self.card.path} has no chat template: give a text or token ids")
-        messages = [Message({"developer": "system"}.get(role, role), content) for role, content in chat.pairs()]
-        if not messages or not all(message.role in ROLES for message in messages):
-            raise ValueError(f"{which}: messages of the roles system, developer, user and assistant, one at least")
-        mode: Mode = "continue" if chat.continue_final_message else "generate"
-        ids = self._chat_tokens.encode(messages, mode, chat.variables).ids
-        prefix = list(self.card.prefix_ids)
-        return ids[len(prefix) :] if len(ids) > len(prefix) and ids[: len(prefix)] == prefix else ids
-
-    def _encode(self, which: str, prompt: Prompt, truncate: bool, options: GenerateOptions) -> _Prompt:
-        limit = self.card.max_input_tokens
-        if isinstance(prompt, Chat):
-            prompt = self._chat_ids(which, prompt)
-        if not isinstance(prompt, str):
-            if isinstance(prompt, Mapping) or any(isinstance(part, Mapping) for part in prompt):
-                raise ValueError(f"{which}: expected a text, token ids or a Chat of messages, not messages")
-            if any(isinstance(part, str) for part in prompt):
-                raise ValueError(f"{which}: expected one text or token ids, not several texts")
-            ids = self.card.cut(prompt, limit) if truncate else prompt
-            self._check(which, ids)
-            return _Prompt(ids, len(ids) < len(prompt))
-        if self._tokenizer is None:
-            raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
-        check_text(which, prompt)
-        encoded = self._tokenizer.encode_items([prompt])[0]
-        if encoded.truncated and not truncate:
-            raise ValueError(f"{which} has {encoded.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
-        ids = self._with_specials(encoded.ids, options.get("add_special_tokens") is not False)
-        self._check(which, ids)
-        return _Prompt(ids, encoded.truncated)
-
-    def _with_specials(self, ids: list[int], special: bool) -> list[int]:
-        """Leaves out those around a text if not ``special``, and those in front of one that begins with them itself."""
-        leading, trailing = self._around
-        if not special:
-            return ids[leading : len(ids) - trailing]
-        return ids[leading:] if leading and ids[:leading] == ids[leading : 2 * leading] else ids

@@ -6,7 +6,7 @@ import math
 import secrets
 from typing import Any, NamedTuple
 
-from fastqps._core import OPTIONS, OptionRow
+from fastqps._core import BIAS_MOST, OPTIONS, OptionRow
 from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
 from fastqps.models.files.generation_keys import LogitOptions, float32
@@ -22,7 +22,6 @@ _NOT_SAMPLED = (
     "best_of",
     "prompt_logprobs",
 )
-_BIAS_MAX = 100.0
 _ALL = {row.name: row for row in OPTIONS if row.path.startswith("generate.")}
 _ROWS = {name: row for name, row in _ALL.items() if name not in _NOT_SAMPLED}
 
@@ -95,8 +94,8 @@ def _check_option(row: OptionRow, value: Any, card: ModelCard) -> None:
             _check(row.name, value, len(value) <= row.high, f"at most {row.high:.0f} tokens")
             known = all(0 <= i < card.vocab_size for i in value)
             _check(row.name, value, known, f"ids from 0 to {card.vocab_size - 1}")
-            fits = all(-_BIAS_MAX <= bias <= _BIAS_MAX for bias in value.values())
-            _check(row.name, value, fits, f"values from {-_BIAS_MAX:g} to {_BIAS_MAX:g}")
+            fits = all(-BIAS_MOST <= bias <= BIAS_MOST for bias in value.values())
+            _check(row.name, value, fits, f"values from {-BIAS_MOST:g} to {BIAS_MOST:g}")
         case "float":
             number = float32(value)
             fits = (

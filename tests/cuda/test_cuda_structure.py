@@ -21,7 +21,8 @@ from schemas import SAMPLED, random_schema
 from fastqps._core import HEADER_MASKS
 from fastqps.devices import make_runner
 from fastqps.devices.cuda.fake import FakeCuda
-from fastqps.engine.generator import FAILED, Generator, Token
+from fastqps.engine.generator import Generator
+from fastqps.engine.text_answer import FAILED, Token
 from fastqps.models import load_card
 from fastqps.runners.first_steps import fill_rows
 from fastqps.runners.lane import make_lanes

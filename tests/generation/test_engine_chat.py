@@ -10,7 +10,7 @@ from generators import write_generator
 
 from fastqps import Chat, Engine
 from fastqps.cli import main
-from fastqps.engine import generator
+from fastqps.engine import prompts
 from fastqps.models.chat.card import ChatCard
 from fastqps.models.chat.tokens import ChatTokens
 from fastqps.models.tokenizers.tokenizer import Tokenizer
@@ -29,7 +29,7 @@ def test_answers_are_those_to_the_rendered_text(tmp_path: Path, monkeypatch: pyt
         read.append(card)
         return ChatTokens(card, tokenizer)
 
-    monkeypatch.setattr(generator, "ChatTokens", reading)
+    monkeypatch.setattr(prompts, "ChatTokens", reading)
     messages = [{"role": "developer", "content": "Be"}, {"role": "user", "content": "Hi"}]
     (wanted,) = engine.generate(["system: Be\nuser: Hi\nme:"], add_special_tokens=False)
     for answer in (engine.chat(messages), *engine.generate([Chat(messages)])):

@@ -14,11 +14,10 @@ import pytest
 import torch
 from decoders import DECODERS, VOCAB, expected, write_decoder
 
-from bench.reference_batch import ReferenceBatch
-from fastqps._core import DecodeBatch
 from fastqps.api.prediction import Usage
 from fastqps.api.request import GenerateOptions
-from fastqps.engine.generator import LENGTH, STOP, Generator
+from fastqps.engine.generator import Generator
+from fastqps.engine.text_answer import LENGTH, STOP
 from fastqps.models import ModelCard, load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.matrix import multiplies
@@ -35,13 +34,12 @@ def make_generator(
     card: ModelCard,
     slots: int = 4,
     steps_in_flight: int = 2,
-    batch: Callable[[int, int], Any] = DecodeBatch,
     dtype: torch.dtype = FLOAT32,
     step_tokens: int = 32,
 ) -> Generator:
     runner = DecoderRunner.load(card, CpuDecodeOps(dtype), slots, step_tokens)
     runner.warm_up()
-    return Generator(card, runner=runner, steps_in_flight=steps_in_flight, batch=batch)
+    return Generator(card, runner=runner, steps_in_flight=steps_in_flight)
 
 
 def card_of(path: Path, **changes: Any) -> ModelCard:
@@ -100,7 +98,7 @@ def play(generator: Generator, requests: Sequence[Request]) -> None:
 
 @pytest.mark.parametrize("seed", range(SCENARIOS))
 def test_random_company(tmp_path: Path, seed: int) -> None:
-    """Random arrivals, drops, ends, slots and step sizes, with either batch, synchronously and not."""
+    """Random arrivals, drops, ends, slots and step sizes, synchronously and not."""
     rng = random.Random(seed)
     kind = list(DECODERS)[seed % len(DECODERS)]
     model = write_decoder(tmp_path, kind, seed)
@@ -114,10 +112,8 @@ def test_random_company(tmp_path: Path, seed: int) -> None:
         requests.append(random_request(rng, model, card, ids))
         if again:
             requests[-1].arrives = again.arrives + rng.choice([0, 0, 0, 1])
-    slots, batch = rng.randint(1, 6), rng.choice([DecodeBatch, ReferenceBatch])
-    generator = make_generator(
-        card, slots, rng.choice([1, 2]), batch, step_tokens=rng.choice([MAX_INPUT + slots, 40, 200])
-    )
+    slots = rng.randint(1, 6)
+    generator = make_generator(card, slots, rng.choice([1, 2]), step_tokens=rng.choice([MAX_INPUT + slots, 40, 200]))
     play(generator, requests)
     for request in requests:
         kept = min(request.dropped_at, len(request.want))
@@ -249,8 +245,8 @@ def test_the_same_seed_gives_the_same_tokens_in_any_company(tmp_path: Path) -> N
         for p, least in ((0.3, 0.0), (0.9, 0.2), (1.0, 0.0), (1.0, 0.1))
     ]
     alone = [make_generator(card).generate([ids], **sampling)[0].token_ids for ids, sampling in cases]
-    for batch, in_flight, slots in ((DecodeBatch, 2, 12), (DecodeBatch, 1, 5), (ReferenceBatch, 2, 3)):
-        generator = make_generator(card, slots, in_flight, batch)
+    for in_flight, slots in ((2, 12), (1, 5), (2, 3)):
+        generator = make_generator(card, slots, in_flight)
         requests = [
             Request(ids, sampling, rng.randint(0, 9), 99, want)
             for (ids, sampling), want in zip(cases, alone, strict=True)
@@ -267,8 +263,10 @@ def test_other_seeds_are_other_draws(tmp_path: Path) -> None:
     generator = make_generator(card_of(tmp_path))
     draws = [generator.generate([[1, 2, 3]], temperature=2.0, seed=seed)[0].token_ids for seed in range(8)]
     assert len({tuple(tokens) for tokens in draws}) == 8
-    unseeded = [generator.generate([[1, 2, 3]], temperature=2.0)[0].token_ids for _ in range(4)]
+    unseeded = [answer.token_ids for answer in generator.generate([[1, 2, 3]] * 4, temperature=2.0)]
     assert len({tuple(tokens) for tokens in unseeded}) == 4
+    given = generator.generate([[1, 2, 3]] * 4, temperature=2.0, seed=7)
+    assert [answer.token_ids for answer in given] == [draws[7]] * 4
 
 
 @pytest.mark.skipif(not multiplies(), reason="oneDNN's products choose their order by the rows")
@@ -294,24 +292,15 @@ def test_every_place_is_free_again(tmp_path: Path) -> None:
     """Requests that are dropped while their tokens are on their way leave nothing behind."""
     model = write_decoder(tmp_path, "llama")
     card, rng = card_of(tmp_path), random.Random(1)
-    for batch in (DecodeBatch, ReferenceBatch):
-        generator = make_generator(card, 3, batch=batch)
-        for _ in range(20):
-            numbers = [generator.add(random_ids(rng)) for _ in range(4)]
-            for _ in range(rng.randint(0, 4)):
-                generator.step()
-            for number in numbers:
-                generator.drop(number)
-        ids = random_ids(rng)
-        assert [a.token_ids for a in generator.generate([ids] * 5)] == [expected(model, ids, MAX_OUTPUT)] * 5
-        assert not generator.busy
-
-
-def test_what_is_out_of_range_is_refused(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama-1-layer")
-    generator = make_generator(card_of(tmp_path))
-    with pytest.raises(ValueError, match="max_tokens"):
-        generator.generate([[1]], max_tokens=0)
+    generator = make_generator(card, 3)
+    for _ in range(20):
+        numbers = [generator.add(random_ids(rng)) for _ in range(4)]
+        for _ in range(rng.randint(0, 4)):
+            generator.step()
+        for number in numbers:
+            generator.drop(number)
+    ids = random_ids(rng)
+    assert [a.token_ids for a in generator.generate([ids] * 5)] == [expected(model, ids, MAX_OUTPUT)] * 5
     assert not generator.busy
 
 

@@ -60,8 +60,8 @@ def compiled(checkpoint: Path) -> list[tuple[Group, Compiled]]:
 
 def test_which_instances_can_be_written(engine: Engine, compiled: list[tuple[Group, Compiled]]) -> None:
     generator = engine._generator
-    assert generator and generator._tokenizer
-    tokenizer = generator._tokenizer
+    assert generator and generator.prompts.tokenizer
+    tokenizer = generator.prompts.tokenizer
 
     def can_be(matcher: Compiled, instance: Any) -> bool:
         begun = matcher.deep_copy()
@@ -76,7 +76,7 @@ def test_which_instances_can_be_written(engine: Engine, compiled: list[tuple[Gro
 
 def test_texts_are_valid(engine: Engine, compiled: list[tuple[Group, Compiled]]) -> None:
     generator, chance = engine._generator, random.Random(0)
-    assert generator and generator._detokenizer
+    assert generator and generator.prompts.detokenizer
     asked = {
         generator.add(PROMPT, json_schema=each.schema, temperature=1.0, seed=chance.getrandbits(32)): each
         for each, _ in compiled * 3
@@ -87,7 +87,7 @@ def test_texts_are_valid(engine: Engine, compiled: list[tuple[Group, Compiled]])
     while generator.busy:
         for token in generator.step():
             if token.finish == 1:
-                instance = json.loads(generator._detokenizer.decode(made[token.request]))
+                instance = json.loads(generator.prompts.detokenizer.decode(made[token.request]))
                 jsonschema.Draft202012Validator(asked[token.request].schema).validate(instance)
                 whole += 1
             made[token.request].append(token.id)

@@ -15,7 +15,6 @@ from decoders import VOCAB, write_decoder
 from nightly import nightly, nightly_but
 from padded import PaddedDecoder, TorchDecodeOps
 
-from fastqps import Engine
 from fastqps._core import sequence_params
 from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import Generator
@@ -143,14 +142,6 @@ def test_where_every_token_is_forbidden_it_is_the_first(tmp_path: Path) -> None:
     assert (made.token_ids[0], made.logprobs[0]) == (0, 0.0)
 
 
-def test_each_request_has_its_own_limit(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", 3)
-    model, made = reread(tmp_path, forced_eos_token_id=7), generator(card_of(tmp_path), CpuDecodeOps(FLOAT32))
-    for limit in (1, 2, 9):
-        want = answers(model, prompts_of(limit), limit)
-        assert [a.token_ids for a in made.generate(prompts_of(limit), max_tokens=limit)] == want
-
-
 def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
     """As transformers does; where only a rounded logit differs, the token does."""
     write_decoder(tmp_path, "llama", 3)
@@ -201,16 +192,6 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
     for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         got = ops.change_logits(logits.clone(), step, state)
         torch.testing.assert_close(got, torch.stack(want), rtol=0, atol=0)
-
-
-def test_sampled_tokens_are_never_suppressed_ones(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", 3)
-    write_options(tmp_path, suppress_tokens=[*range(80)], no_repeat_ngram_size=1)
-    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=12)
-    for seed in range(20):
-        (made,) = engine.generate([[85, 86]], temperature=5.0, seed=seed, ignore_eos=True, logprobs=True)
-        assert set(made.token_ids) <= {*range(80, VOCAB)} - {85, 86}
-        assert len(set(made.token_ids)) == 12 == len(made.logprobs) and all(p <= 0 for p in made.logprobs)
 
 
 def test_a_card_keeps_the_options(tmp_path: Path) -> None:

@@ -18,9 +18,7 @@ from padded import PaddedDecoder
 from test_generate import Request, play
 from test_logit_options import EOS, OPTIONS, reread
 
-from bench.reference_batch import ReferenceBatch
 from fastqps import Engine
-from fastqps._core import DecodeBatch
 from fastqps.api.request import GenerateOptions
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import check_options
@@ -165,8 +163,7 @@ def test_random_requests_in_random_company(tmp_path: Path, seed: int) -> None:
     slots = rng.randint(1, 5)
     runner = DecoderRunner.load(card, CpuDecodeOps(FLOAT32), slots, MAX_INPUT + slots + rng.choice([0, 40]))
     runner.warm_up()
-    batch = rng.choice([DecodeBatch, ReferenceBatch])
-    play(Generator(card, runner=runner, steps_in_flight=rng.choice([1, 2]), batch=batch), requests)
+    play(Generator(card, runner=runner, steps_in_flight=rng.choice([1, 2])), requests)
     check(requests)
 
 

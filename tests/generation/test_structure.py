@@ -102,7 +102,7 @@ def test_tokens_are_those_of_transformers_under_the_librarys_masks(
 def test_other_options_beside_a_structure(engine: Engine, asked: dict[str, Any], text: str | None, finish: str) -> None:
     options = dict(asked)
     if suppressed := options.pop("suppressed", None):  # the bytes of digits come first here; merges have letters
-        tokenizer = engine._generator._tokenizer  # type: ignore[union-attr]
+        tokenizer = engine._generator.prompts.tokenizer  # type: ignore[union-attr]
         assert tokenizer
         options["suppress_token_ids"] = tokenizer.encode(suppressed)[1:]
     made = engine.generate([PROMPT], logprobs=True, **options)[0]
@@ -203,7 +203,7 @@ def test_texts_of_random_schemas_are_valid(engine: Engine, seed: int) -> None:
     chance = random.Random(seed)
     schemas = [random_schema(chance) for _ in range(50)]
     generator = engine._generator
-    assert generator and generator._detokenizer
+    assert generator and generator.prompts.detokenizer
     made: dict[int, list[int]] = {}
     asked: dict[int, dict[str, Any]] = {}
     for schema in schemas:
@@ -213,7 +213,7 @@ def test_texts_of_random_schemas_are_valid(engine: Engine, seed: int) -> None:
     while generator.busy:
         for token in generator.step():
             if token.finish == 1:
-                text = generator._detokenizer.decode(made[token.request])
+                text = generator.prompts.detokenizer.decode(made[token.request])
                 jsonschema.validate(json.loads(text), asked[token.request])
                 whole += 1
             made[token.request].append(token.id)

@@ -220,22 +220,6 @@ def test_dense_and_normalize(tmp_path: Path) -> None:
     assert (card.dimensions, card.normalize) == (24, True)
 
 
-def test_threads_change_nothing(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, "modernbert")
-    items = random_items(np.random.default_rng(0), MAX_ITEMS)
-    before = torch.get_num_threads()
-    rows = []
-    try:
-        for threads in (1, 2):
-            runner = make_runner(
-                "cpu", load_card(str(tmp_path)), MAX_ITEMS, MAX_TOKENS, dtype="float32", threads=threads
-            )
-            rows.append(run(runner, items))
-    finally:
-        torch.set_num_threads(before)
-    assert np.abs(rows[0] - rows[1]).max() <= 1e-5
-
-
 def test_card(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "roberta", "classify", id2label={i: f"L{i}" for i in range(11)})
     card = load_card(str(tmp_path), name="other")

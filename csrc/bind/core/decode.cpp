@@ -68,9 +68,11 @@ class NamedBatch {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
     const Sampling sampling = sampling_of(options);
     if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
-    if (sampling.top_logprobs > kTopLogprobsMax) throw py::value_error("top_logprobs must be at most 20");
+    if (sampling.top_logprobs > kTopLogprobsMax)
+      throw py::value_error("top_logprobs must be at most " + std::to_string(kTopLogprobsMax));
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
-    if (logit_bias.size() > kLogitBiasMax) throw py::value_error("at most 300 tokens with a bias");
+    if (logit_bias.size() > kLogitBiasMax)
+      throw py::value_error("at most " + std::to_string(kLogitBiasMax) + " tokens with a bias");
     std::vector<TokenBias> biases;
     for (const auto& [id, bias] : logit_bias) biases.push_back({id, bias});
     auto rows = script.empty() ? std::optional(Script{}) : read_script(script, ~0u, ~0u);
@@ -150,6 +152,9 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_BIASED") = u32(kParamBiased);
   m.attr("BIAS_WORDS") = kBiasWords;
   m.attr("LOGIT_BIAS_MAX") = kLogitBiasMax;
+  m.attr("BIAS_MOST") = kBiasMost;
+  m.attr("TOP_K_MAX") = kTopKMax;
+  m.attr("CHOICE_TEXTS_MAX") = kChoiceTextsMax;
   m.attr("IDS_MAX") = IdList::kMax;
   m.attr("TOP_LOGPROBS_MAX") = kTopLogprobsMax;
   py::typing::Dict<py::str, u32> words;  // the first word of each option's value

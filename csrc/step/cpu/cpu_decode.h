@@ -94,7 +94,7 @@ struct Cap {
 };
 void cap(const Cap& job, u32 threads);
 
-inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
+inline constexpr u32 kCandidates = kTopKMax;  // that top_k and top_p choose from
 
 // Copies sampling parameters, the `admitted` records of decode_layout.h, to the places of their cache slots.
 void admit(i32* params, const i32* admitted, u32 n);

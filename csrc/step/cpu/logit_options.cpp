@@ -1,8 +1,10 @@
 #include "step/cpu/logit_options.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -101,29 +103,57 @@ void apply_rules(Row& row, const LogitRules& rules, bool forced) {
   }
 }
 
-// Leaves what the mask allows.
-void keep_allowed(Row& row, const u32* mask) {
-  for (u32 first = 0; first < row.vocab; first += 32) {
-    const u32 allowed = mask[first / 32], n = std::min(row.vocab - first, 32u);
-    if (allowed == ~0u) continue;
-    for (u32 i = 0; i < n; i++)
-      if (!(allowed >> i & 1)) row.logits[first + i] = kNever;
-  }
+float to_float(float x) { return x; }
+float to_float(u16 x) { return widen(x); }
+
+// Writes the logits that the mask allows, and minus infinity for the others; `out` may be `logits`. Returns whether a
+// token can be chosen. Most words of a mask allow none of their tokens, or all.
+template <class T>
+bool write_allowed(float* out, const T* logits, const u32* mask, u32 vocab) {
+  constexpr auto kBits = [] {
+    std::array<u32, 32> bits{};
+    for (u32 i = 0; i < 32; i++) bits[i] = 1u << i;
+    return bits;
+  }();
+  constexpr u32 kNeverBits = std::bit_cast<u32>(kNever);
+  u32 possible = 0;
+  const auto write = [&](u32 first, const auto n) {  // a constant for all words but the last: then they are vectors
+    const u32 allowed = mask[first / 32];
+    if (!allowed) return void(std::fill_n(out + first, n, kNever));
+    u32 bits[32];  // apart from both, which may be the same
+    for (u32 i = 0; i < n; i++) bits[i] = std::bit_cast<u32>(to_float(logits[first + i]));
+    for (u32 i = 0; i < n; i++) {
+      const u32 is = allowed & kBits[i] ? ~0u : 0;
+      bits[i] = (bits[i] & is) | (kNeverBits & ~is);
+      possible |= bits[i] ^ kNeverBits;
+    }
+    std::memcpy(out + first, bits, n * sizeof(float));
+  };
+  const u32 whole = vocab / 32 * 32;
+  for (u32 first = 0; first < whole; first += 32) write(first, std::integral_constant<u32, 32>());
+  if (whole < vocab) write(whole, vocab - whole);
+  return possible;
 }
 
-// The run's row of `out`, with its logits.
-float* floats_of(const LogitChanges& job, u32 run) {
+// Copies the run's logits to its row of `out`.
+void read_logits(const LogitChanges& job, u32 run) {
   const u64 at = u64(run) * job.vocab;
   float* row = job.out + at;
   if (job.number == Number::kBfloat16)
     std::transform((const u16*)job.logits + at, (const u16*)job.logits + at + job.vocab, row, widen);
   else if (job.out != job.logits)
     std::copy_n((const float*)job.logits + at, job.vocab, row);
-  return row;
 }
 
-void change_row(Row& row, const LogitChanges& job, const i32* params, const u32* mask) {
-  const bool own = has_logit_options(params);
+// Applies a mask and nothing else. Returns whether a token can be chosen.
+bool mask_logits(const LogitChanges& job, u32 run, const u32* mask) {
+  const u64 at = u64(run) * job.vocab;
+  return job.number == Number::kBfloat16 ? write_allowed(job.out + at, (const u16*)job.logits + at, mask, job.vocab)
+                                         : write_allowed(job.out + at, (const float*)job.logits + at, mask, job.vocab);
+}
+
+// Whether a token can be chosen.
+bool change_row(Row& row, const LogitChanges& job, const i32* params, bool own, const u32* mask) {
   const bool forced = job.rules.n_forced && i64(row.made) + 1 == i64(params[kParam<&Sampling::max_tokens>]);
   if (forced) {
     std::fill_n(row.logits, row.vocab, kNever);
@@ -133,9 +163,8 @@ void change_row(Row& row, const LogitChanges& job, const i32* params, const u32*
   apply_rules(row, job.rules, forced);
   if (own)
     for (u32 i = 0; i < IdList::kMax; i++) row.forbid(params[kParam<&Sampling::suppress_ids> + i]);
-  if (mask) keep_allowed(row, mask);
-  if (std::all_of(row.logits, row.logits + row.vocab, [](float x) { return x == kNever; }))
-    row.set(mask ? job.eos_ids[0] : 0, 0);
+  if (mask) return write_allowed(row.logits, row.logits, mask, row.vocab);
+  return std::any_of(row.logits, row.logits + row.vocab, [](float x) { return x != kNever; });
 }
 
 }  // namespace
@@ -164,10 +193,15 @@ void change_logits(const LogitChanges& job, u32 threads) {
   };
   const auto change = [&](u32 run) {
     const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
+    const u32* mask = is_masked(params) ? job.masks + u64(run) * job.mask_words : nullptr;
+    const bool own = has_logit_options(params);
     const i32 last = job.starts[run + 1] - 1;
     const i32* tokens = job.history + u64(job.kv_slots[last]) * job.history_len;
-    Row row{floats_of(job, run), job.vocab, tokens, u32(job.positions[last]) + 1, u32(job.made[run])};
-    change_row(row, job, params, is_masked(params) ? job.masks + u64(run) * job.mask_words : nullptr);
+    Row row{job.out + u64(run) * job.vocab, job.vocab, tokens, u32(job.positions[last]) + 1, u32(job.made[run])};
+    const bool possible = mask && !own && !job.rules.n_rules
+                              ? mask_logits(job, run, mask)
+                              : (read_logits(job, run), change_row(row, job, params, own, mask));
+    if (!possible) row.set(mask ? job.eos_ids[0] : 0, 0);
   };
   if (job.masks_state) await_masks(job.masks_state);
   u64 changed = 0;

@@ -50,9 +50,8 @@ i32 DecodeStepper::gather(u64 timeout_ns) {
   const u32 free = lanes_.freest([this, open = lanes_.open()](u32 lane) { return lane < open && quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
   if (free == Lanes::kNoLane && next == Lanes::kNoLane) return rest(timeout_ns), kNothing;
-  const auto now = [this](const Waiting& each) { return goes_on(each); };
-  if (compiled_ && free != Lanes::kNoLane && std::any_of(waiting_.begin(), waiting_.end(), now))
-    timeout_ns = 0;  // Elsewhere they join the next step in time
+  const auto goes_on = [this](const Waiting& each) { return each.refused() || (each.compiled() && may_join(each)); };
+  if (free != Lanes::kNoLane && structures_.any(goes_on)) timeout_ns = 0;  // Elsewhere they join the next step in time
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
   if (free != Lanes::kNoLane) {
     const i32 s = fill(free, std::min(ahead, timeout_ns));
@@ -73,11 +72,12 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   clock_.begin(now_ns());
   // Scripts get half of the runs that are left: a sequence that joins needs one, too.
   const u32 runs = batch.plan((batch.going() + step.rows.layout.max_runs + 1) / 2);
-  const Compiled compiled = keep_room();
-  const u32 left = limits_.tokens - runs - batch.more_rows(), rows = left - std::min(left, compiled.rows);
+  const auto prompt = [this](const Claim& claim) { return prompt_of(claim); };
+  const StructureQueue::Room compiled = structures_.keep_room(prompt);
+  const u32 left = limits_.tokens - runs - batch.more_rows(), rows = u32(left - std::min<u64>(left, compiled.rows));
   const u32 places = step.rows.layout.max_runs - runs, most = lane < lanes_.open() ? items_now() : 0;
   BatchLimits room{.items = std::min({most - std::min(most, batch.running() + compiled.items),
-                                      places - std::min(places, compiled.items), uncompiled_left(compiled.items)}),
+                                      places - std::min(places, compiled.items), uncompiled_left(compiled)}),
                    .tokens = std::min(rows, prompt_rows(lane)),
                    .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
@@ -99,30 +99,25 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
 
 // A canary is answered whatever compiles, so that this process proves alive.
 void DecodeStepper::claim(u32 lane, const BatchLimits& room, u64 timeout_ns) {
-  const auto suspect = [](const Waiting& each) { return each.suspect; };
-  if (idle() && std::none_of(waiting_.begin(), waiting_.end(), suspect)) suspect_ = false;
+  if (idle() && !structures_.any([](const Waiting& each) { return each.suspect; })) suspect_ = false;
   const bool alone = idle() && !suspect_, full = quiet(lane) && !room.items;
   const ClaimMode mode = !quiet(lane) ? ClaimMode::kJoin : alone ? ClaimMode::kFree : ClaimMode::kLaneFree;
   // Where there is no room for a request, those that wait in the rings would end each sleep.
   if (!claimer_.next(claimed_, mode, room, full ? 0 : i64(timeout_ns)) && full && timeout_ns)
     claimer_.rest(i64(timeout_ns));
   suspect_ |= claimed_.suspect;
-  if (claimed_.empty() && idle() && !compiled_) claimer_.next_canary(claimed_);
+  if (claimed_.empty() && idle() && !structures_.settled()) claimer_.next_canary(claimed_);
 }
 
 // How many more requests may wait for their structures. The others stay in the rings, where other dispatchers can take
 // them.
-u32 DecodeStepper::uncompiled_left(u32 compiled) const {
-  const u32 most = std::max(items_now(), kUncompiledMin), have = u32(waiting_.size()) - compiled;
-  return most - std::min(most, have);
+u32 DecodeStepper::uncompiled_left(const StructureQueue::Room& compiled) const {
+  const u32 most = std::max(items_now(), kUncompiledMin);
+  return most - std::min(most, structures_.others(compiled));
 }
 
 // A suspect has nothing beside it.
 bool DecodeStepper::may_join(const Waiting& compiled) const { return compiled.suspect ? idle() : !suspect_; }
-
-bool DecodeStepper::goes_on(const Waiting& each) const {
-  return each.stage == Waiting::Stage::kRefused || (each.stage == Waiting::Stage::kCompiled && may_join(each));
-}
 
 // Most prompt rows of the lane's next step. What it does not claim stays in the rings, where other lanes and
 // dispatchers can take it: each counts on an equal share of it. While suspects wait, nothing joins what runs: then the
@@ -132,14 +127,6 @@ u32 DecodeStepper::prompt_rows(u32 lane) const {
   const u64 sharers = lanes_.open() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
   const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items() / sharers;
   return prompt_rows_.limit(u32(std::min<u64>(wanted, items_now())));
-}
-
-// What joins as soon as it can has its places in front of what is claimed beside it.
-DecodeStepper::Compiled DecodeStepper::keep_room() {
-  u64 items = 0, rows = 0;
-  for (Waiting& each : waiting_)
-    if ((each.has_room = each.stage == Waiting::Stage::kCompiled)) items++, rows += prompt_of(each.claim);
-  return {u32(items), u32(std::min<u64>(rows, limits_.tokens))};
 }
 
 // Empty: what stands there is none.
@@ -160,7 +147,7 @@ void DecodeStepper::read_controls() {
   claimer_.read_controls(claimed_, [this](u32 door, u32 slot, u32 seq) {
     if (slot >= segment_.sizes().slots) return;
     const u32 place = place_of(door, slot);
-    if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return void(end_waiting(door, slot, seq));
+    if (place == DecodeBatch::kNobody || requests_[place].claim.seq != seq) return drop_waiting(door, slot, seq);
     DecodeBatch& batch = batch_at(place);
     const u32 made = batch.made(place % max_running()), chosen = requests_[place].chosen(made);
     const u64 deadline = claimer_.slot(requests_[place].claim).deadline_ns;
@@ -198,7 +185,7 @@ void DecodeStepper::join(u32 s) {
   Step& step = steps_[s];
   step.joined.clear();
   progress_[s].canary = claimed_.canary;
-  if (compiled_ && !claimed_.canary) join_compiled(s);
+  if (!claimed_.canary) join_compiled(s);
   for (const Claim& claim : claimed_.claims)
     if (!in_vocabulary(claim) || !admit(s, claim, claimed_.claimed_ns, 0))  // its ids would end the device's process
       claimed_.dropped.push_back({claim, StatusCode::kInternal});
@@ -242,7 +229,7 @@ bool DecodeStepper::set_aside() {
   return std::erase_if(claimed_.claims, [this](const Claim& claim) {
     const std::string_view structure = segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure);
     if (structure.empty() || !in_vocabulary(claim) || !script_of(claim)) return false;
-    waiting_.push_back({claim, claimed_.claimed_ns, ++tickets_, claimed_.suspect});
+    structures_.add(claim, claimed_.claimed_ns, claimed_.suspect);
     claimed_.n_tokens -= claim.n_tokens;
     return true;
   });
@@ -250,35 +237,21 @@ bool DecodeStepper::set_aside() {
 
 // What has no room in this step joins another one. Whoever has expired meanwhile needs none.
 void DecodeStepper::join_compiled(u32 s) {
-  compiled_ = false;
-  std::erase_if(waiting_, [this, s](const Waiting& each) {
-    if (each.stage != Waiting::Stage::kCompiled) return compiled_ |= each.stage == Waiting::Stage::kRefused, false;
+  structures_.take([this, s](const Waiting& each) {
+    if (!each.compiled()) return false;
     const u64 deadline = claimer_.slot(each.claim).deadline_ns;
     if (deadline && now_ns() >= deadline)
       return claimed_.dropped.push_back({each.claim, StatusCode::kDeadlineExceeded}), true;
-    return (each.has_room && may_join(each) && admit(s, each.claim, each.claimed_ns, each.ticket)) ||
-           (compiled_ = true, false);
+    return each.has_room && may_join(each) && admit(s, each.claim, each.claimed_ns, each.ticket);
   });
 }
 
 std::vector<DecodeStepper::Structured> DecodeStepper::take_structured() {
   std::vector<Structured> out;
-  for (Waiting& each : waiting_) {
-    if (each.stage != Waiting::Stage::kClaimed) continue;
-    each.stage = Waiting::Stage::kCompiles;
-    out.push_back(
-        {each.ticket, segment_.attached(each.claim.door, claimer_.slot(each.claim), AttachmentKind::kStructure)});
-  }
+  structures_.start([this, &out](u64 ticket, const Claim& claim) {
+    out.push_back({ticket, segment_.attached(claim.door, claimer_.slot(claim), AttachmentKind::kStructure)});
+  });
   return out;
-}
-
-void DecodeStepper::compiled(u64 ticket, StatusCode code, std::string_view message) {
-  for (Waiting& each : waiting_) {
-    if (each.ticket != ticket) continue;
-    each.stage = code == StatusCode::kOk ? Waiting::Stage::kCompiled : Waiting::Stage::kRefused;
-    each.code = code, each.refusal = message;
-    compiled_ = true;
-  }
 }
 
 bool DecodeStepper::fail(u64 ticket, StatusCode code, std::string_view message) {
@@ -302,8 +275,7 @@ bool DecodeStepper::fail(u64 ticket, StatusCode code, std::string_view message) 
 }
 
 bool DecodeStepper::awaited(u64 ticket) const {
-  const auto is = [ticket](const Waiting& each) { return each.ticket == ticket; };
-  if (std::any_of(waiting_.begin(), waiting_.end(), is)) return true;
+  if (structures_.holds(ticket)) return true;
   for (u32 lane = 0; lane < batches_.size(); lane++)
     for (const u32 kv : batches_[lane].waiting())
       if (requests_[place(lane, kv)].ticket == ticket) return true;
@@ -319,8 +291,8 @@ std::vector<std::pair<u32, u64>> DecodeStepper::masked(u32 s) const {
 }
 
 // Its front door does not want a request any more.
-bool DecodeStepper::end_waiting(u32 door, u32 slot, u32 seq) {
-  return std::erase_if(waiting_, [&](const Waiting& each) {
+void DecodeStepper::drop_waiting(u32 door, u32 slot, u32 seq) {
+  structures_.take([&](const Waiting& each) {
     const Claim& claim = each.claim;
     if (claim.door != door || claim.slot != slot || claim.seq != seq) return false;
     return claimed_.dropped.push_back({claim, StatusCode::kCancelled}), true;
@@ -329,20 +301,18 @@ bool DecodeStepper::end_waiting(u32 door, u32 slot, u32 seq) {
 
 // Requests whose structure cannot be had go LAUNCHED all the same, so that there is one way back.
 bool DecodeStepper::answer_refused() {
-  if (waiting_.empty() || !compiled_) return true;
+  if (!structures_.settled()) return true;
   bool alive = true;
   const u64 now = now_ns();
-  const size_t refused = std::erase_if(waiting_, [&](const Waiting& each) {
-    if (each.stage != Waiting::Stage::kRefused) return false;
+  const bool answered = structures_.take([&](const Waiting& each) {
+    if (!each.refused()) return false;
     Slot& slot = claimer_.slot(each.claim);
     if (!alive || !claimer_.launch(each.claim)) return alive = false;
     write_refusal(segment_, each.code, each.refusal, 0, slot);
     stamp(slot, {each.claim, each.claimed_ns, now, now, 0}, now, now);
     return (alive = claimer_.finish(each.claim)), true;
   });
-  compiled_ = std::any_of(waiting_.begin(), waiting_.end(),
-                          [](const Waiting& each) { return each.stage == Waiting::Stage::kCompiled; });
-  if (refused) claimer_.publish();
+  if (answered) claimer_.publish();
   return alive;
 }
 

@@ -11,6 +11,7 @@
 
 #include "contract/types.h"
 #include "step/decode/decode_batch.h"
+#include "step/decode/structure_queue.h"
 #include "step/lanes.h"
 #include "step/step_times.h"
 #include "step/stepper.h"
@@ -114,7 +115,7 @@ class DecodeStepper final : public Stepper {
   // Called inside gather() when such requests were claimed: those whose structure is known join the same step.
   void on_structured(std::function<void()> look) { look_ = std::move(look); }
   // The structure of a request is compiled: it joins the next step. Any code but kOk: it is answered with the message.
-  void compiled(u64 ticket, StatusCode code, std::string_view message);
+  void compiled(u64 ticket, StatusCode code, std::string_view message) { structures_.settle(ticket, code, message); }
   // Ends a running sequence whose structure has failed, before the step that shows it is scattered. Nothing happens if
   // it has ended. Returns false if this process is fenced.
   [[nodiscard]] bool fail(u64 ticket, StatusCode code, std::string_view message);
@@ -143,19 +144,7 @@ class DecodeStepper final : public Stepper {
 
     u32 chosen(u32 made) const { return made - std::min(made, given); }
   };
-  // A claimed request with a structure, until it joins a step.
-  struct Waiting {
-    enum class Stage : u8 { kClaimed, kCompiles, kCompiled, kRefused };
-
-    Claim claim;
-    u64 claimed_ns;
-    u64 ticket;
-    bool suspect = false;
-    bool has_room = true;  // in the step that is gathered now, beside what was claimed for it
-    Stage stage = Stage::kClaimed;
-    StatusCode code = StatusCode::kOk;  // of a refused one
-    std::string refusal = {};
-  };
+  using Waiting = StructureQueue::Waiting;
 
   u32& place_of(u32 door, u32 slot) { return place_of_slot_[door * segment_.sizes().all_slots() + slot]; }
   u32 place(u32 lane, u32 kv) const { return lane * max_running() + kv; }
@@ -164,14 +153,8 @@ class DecodeStepper final : public Stepper {
   u32 running() const;
   bool idle() const { return clock_.idle() && !running(); }
   u32 prompt_rows(u32 lane) const;
-  // Of the requests whose structure is compiled.
-  struct Compiled {
-    u32 items, rows;
-  };
-  Compiled keep_room();
-  u32 uncompiled_left(u32 compiled) const;
+  u32 uncompiled_left(const StructureQueue::Room& compiled) const;
   bool may_join(const Waiting& compiled) const;
-  bool goes_on(const Waiting& waiting) const;
   void claim(u32 lane, const BatchLimits& room, u64 timeout_ns);
   std::optional<Script> script_of(const Claim& claim) const;
   u32 prompt_of(const Claim& claim) const { return std::clamp(claim.n_tokens, 1u, route_->max_input_tokens); }
@@ -182,7 +165,7 @@ class DecodeStepper final : public Stepper {
   void read_controls();
   void shed(u32 lane);
   bool set_aside();
-  bool end_waiting(u32 door, u32 slot, u32 seq);
+  void drop_waiting(u32 door, u32 slot, u32 seq);
   [[nodiscard]] bool answer_refused();
   void join_compiled(u32 s);
   void join(u32 s);
@@ -202,11 +185,9 @@ class DecodeStepper final : public Stepper {
   std::vector<u32> place_of_slot_;  // of each slot of each front door, or DecodeBatch::kNobody
   std::vector<Request> ended_;      // since the last publish()
   Batch claimed_;                   // for the step that is being gathered
-  std::vector<Waiting> waiting_;    // oldest first
-  std::function<void()> look_;      // or empty
-  u64 tickets_ = 0;                 // given so far
-  bool compiled_ = false;           // some of waiting_ are, or are refused
-  bool suspect_ = false;            // one waits for its structure or runs: nothing joins beside it
+  StructureQueue structures_;
+  std::function<void()> look_;  // or empty
+  bool suspect_ = false;        // one waits for its structure or runs: nothing joins beside it
 };
 
 }  // namespace fastqps

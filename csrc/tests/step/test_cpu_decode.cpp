@@ -254,47 +254,31 @@ TEST(runs_of_one_slot_see_those_before_them) {
 
 // ---- rows
 
+// Of whole rows, and of some columns of them.
 TEST(rms_norms) {
+  constexpr struct {
+    u32 width, stride, first;
+  } kCases[] = {{320, 320, 0}, {100, 100, 0}, {16, 16, 0}, {3, 3, 0}, {21, 50, 8}};
   for (Number number : kNumbers)
-    for (u32 width : {320, 100, 16, 3}) {
+    for (const auto& [width, stride, first] : kCases) {
       constexpr u32 kRows = 3;
-      Array in(number, kRows * width, width), weight(Number::kFloat32, width, 1);
+      Array in(number, kRows * stride, width), weight(Number::kFloat32, width, 1);
       Doubles want;
       for (u32 r = 0; r < kRows; r++) {
         double square = 0;
-        for (u32 i = 0; i < width; i++) square += in[r * width + i] * in[r * width + i] / width;
-        for (u32 i = 0; i < width; i++) want.push_back(in[r * width + i] / std::sqrt(square + 1e-5) * weight[i]);
+        const auto x = [&, r](u32 i) { return in[r * stride + i]; };
+        for (u32 i = first; i < first + width; i++) square += x(i) * x(i) / width;
+        for (u32 i = 0; i < stride; i++)
+          want.push_back(i < first || i >= first + width ? x(i) : x(i) / std::sqrt(square + 1e-5) * weight[i - first]);
       }
-      RmsNorm job{weight.floats.data(), in.data(), nullptr, kRows, width, 1e-5f, number};
+      RmsNorm job{weight.floats.data(), nullptr, nullptr, kRows, width, 1e-5f, number, stride == width ? 0 : stride};
       at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
         Array out = in;
-        job.in = job.out = out.data();
+        job.in = job.out = (char*)out.data() + first * bytes_of(number);
         level.rms_norm(job, scratch);
         check_close(out, want, level.name, 0, 5e-6);
       });
     }
-}
-
-TEST(rms_norms_of_columns) {
-  for (Number number : kNumbers) {
-    constexpr u32 kRows = 3, kWidth = 21, kStride = 50, kFirst = 8;
-    Array in(number, kRows * kStride, 1), weight(Number::kFloat32, kWidth, 2);
-    Doubles want;
-    for (u32 r = 0; r < kRows; r++) {
-      double square = 0;
-      const auto normed = [&](u32 i) { return i >= kFirst && i < kFirst + kWidth; };
-      for (u32 i = 0; i < kStride; i++) square += normed(i) ? in[r * kStride + i] * in[r * kStride + i] / kWidth : 0;
-      for (u32 i = 0; i < kStride; i++)
-        want.push_back(in[r * kStride + i] * (normed(i) ? weight[i - kFirst] / std::sqrt(square + 1e-5) : 1));
-    }
-    RmsNorm job{weight.floats.data(), nullptr, nullptr, kRows, kWidth, 1e-5f, number, kStride};
-    at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
-      Array out = in;
-      job.in = job.out = (char*)out.data() + kFirst * bytes_of(number);
-      level.rms_norm(job, scratch);
-      check_close(out, want, level.name, 0, 5e-6);
-    });
-  }
 }
 
 TEST(gated_activations) {
@@ -485,8 +469,12 @@ TEST(sampling_draws_what_the_definition_says) {
         a.seed = 0x123456789abcdefull * (r + 1), s.made[r] = i32(r / 3);
         s.ask(r, a);
       }
+      Samples wide = s;  // the same logits in float32: options of one request have all of its step so
+      wide.logits.number = Number::kFloat32;
       for (const Kernels* level : cpu_ops_levels()) {
         s.run(*level);
+        wide.run(*level);
+        CHECK(s.tokens == wide.tokens && s.logprobs == wide.logprobs);
         for (u32 r = 0; r < kRuns; r++) {
           const Asked& a = kinds[r % std::size(kinds)];
           const u64 seed = 0x123456789abcdefull * (r + 1);

@@ -24,7 +24,7 @@ TOP_MAX = tl.constexpr(_core.TOP_LOGPROBS_MAX)
 HEADER_TARGETS = tl.constexpr(_core.HEADER_TARGETS)
 TARGET_WORDS = tl.constexpr(_core.TARGET_WORDS)
 IDS_MAX = tl.constexpr(_core.IDS_MAX)
-CANDIDATES = tl.constexpr(64)  # the likeliest, sorted; top_k is at most as many
+CANDIDATES = tl.constexpr(_core.TOP_K_MAX)  # the likeliest, sorted
 
 
 @triton.jit

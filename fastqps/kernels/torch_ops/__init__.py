@@ -15,8 +15,7 @@ from fastqps.kernels.torch_ops.items import bag_means, embed_norm, end_step, poo
 from fastqps.kernels.torch_ops.logit_options import logit_options
 from fastqps.kernels.torch_ops.rows import activate, add_norm, quantise_rows
 from fastqps.kernels.torch_ops.sample import sample
-from fastqps.kernels.torch_ops.slot_attention import slot_attention
-from fastqps.kernels.torch_ops.slots import embed_tokens, last_rows, rope_kv
+from fastqps.kernels.torch_ops.slots import embed_tokens, last_rows, rope_kv, slot_attention
 
 __all__ = [
     "activate",

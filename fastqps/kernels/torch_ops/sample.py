@@ -15,7 +15,6 @@ _SEED, _TEMPERATURE, _TOP_P, _TOP_K, _MIN_P, _TYPICAL_P, _MAX_TOKENS, _STOP_IDS 
     for name in ("seed", "temperature", "top_p", "top_k", "min_p", "typical_p", "max_tokens", "stop_token_ids")
 )
 _TOP_LOGPROBS = PARAM_WORDS["top_logprobs"]
-_TOP_K_MAX = 64
 _MASK = 0xFFFFFFFF
 _LOGITS_MAX = 1 << 25  # of the runs that are sampled at once: 256 MiB for each float64 of them
 
@@ -167,7 +166,9 @@ def _from_likeliest(
     values, ids, there = likeliest
     first = values[:, :1]
     limit = torch.where(top_k > 0, top_k, values.shape[1])
-    limit = torch.where((top_k > 0) | first.isinf(), limit.clamp(max=_TOP_K_MAX), limit)  # of equal infinities as many
+    limit = torch.where(
+        (top_k > 0) | first.isinf(), limit.clamp(max=_core.TOP_K_MAX), limit
+    )  # of equal infinities as many
     there = there & (torch.arange(values.shape[1], device=values.device) < limit)
     x = (values.double() - first.double()) / temperature.double()
     weights = torch.where(x.isnan(), (values == first).double(), x.exp()) * there

@@ -1,10 +1,12 @@
-"""A decoder's rows and their cache slots: embeddings, rotary positions, keys and values, the last row of each run.
+"""A decoder's rows and their cache slots: embeddings, rotary positions, keys and values, attention, the last rows.
 
 Padding must write nothing. An index made of it repeats the first row's write instead, with the same numbers; in a step
 without rows the place keeps what it holds.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 
@@ -13,6 +15,7 @@ from fastqps.kernels.layers import Attention
 from fastqps.kernels.torch_ops.attention import normed, turned
 
 _LOG2_E = 1.4426950408889634
+_GATHERED_MAX = 1 << 26  # numbers of the slots that are gathered at once: 256 MiB in float32
 
 
 def repeated(n: int, count: torch.Tensor) -> torch.Tensor:
@@ -102,3 +105,59 @@ def rope_kv(
         place[slot, at] = torch.where(any_row, new.to(cache.dtype), place[slot, at])
     queries: torch.Tensor = q * (head_dim**-0.5 * _LOG2_E)
     return queries.flatten(1).to(qkv.dtype)
+
+
+def slot_attention(
+    queries: torch.Tensor,
+    cache: torch.Tensor,
+    prefix: torch.Tensor,
+    starts: torch.Tensor,
+    positions: torch.Tensor,
+    kv_slots: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    last_rows: bool,
+    window: int | None = None,
+    cap: float | None = None,
+) -> torch.Tensor:
+    """Every row attends to the prefix and to its own slot up to itself; ``rope_kv`` comes before."""
+    rows, head_dim, prefix_len = len(queries), cache.shape[4], prefix.shape[2]
+    live = torch.arange(rows, device=queries.device) < counts[0]
+    slots = torch.where(live, kv_slots, 0).long()
+    at = torch.where(live, positions - prefix_len, 0).long()
+    q = queries.float().view(rows, -1, head_dim) * math.log(2)  # their factor holds log2 e
+    if last_rows:
+        last = last_of(starts, counts)
+        q, at, slots = q[last], at[last], slots[last]
+    together = max(1, _GATHERED_MAX // (2 * cache.shape[2] * cache.shape[3] * head_dim))
+    chunks = [slice(begin, begin + together) for begin in range(0, len(q), together)]
+    attended = [_attended(q[c], at[c], slots[c], cache, prefix, window, cap) for c in chunks]
+    return torch.cat(attended).to(queries.dtype)
+
+
+def _attended(
+    q: torch.Tensor,
+    at: torch.Tensor,
+    slots: torch.Tensor,
+    cache: torch.Tensor,
+    prefix: torch.Tensor,
+    window: int | None,
+    cap: float | None,
+) -> torch.Tensor:
+    """q [rows, heads, size] of places ``at`` in ``slots``, int64 [rows] → [rows, heads · size]."""
+    own_k, own_v = cache[:, slots].float()  # [rows, kv_heads, max_len, size]
+    shared_k, shared_v = prefix.float()  # [kv_heads, prefix_len, size]
+    n_shared, n_own = shared_k.shape[1], own_k.shape[2]
+    place = torch.arange(-n_shared, n_own, device=q.device)
+    seen = place <= at[:, None]
+    if window:
+        seen &= place >= at[:, None] - window
+    seen = seen[:, None, None]  # [rows, 1, 1, prefix_len + max_len]
+    q = q.unflatten(1, (own_k.shape[1], -1))
+    scores = torch.cat((torch.einsum("rkgd,kld->rkgl", q, shared_k), torch.einsum("rkgd,rkld->rkgl", q, own_k)), -1)
+    if cap:
+        scores = cap * torch.tanh(scores / cap)
+    weights = torch.where(seen, scores, -torch.inf).softmax(-1)
+    shared, own = weights.split_with_sizes((n_shared, n_own), -1)
+    own_v = torch.where(seen[..., n_shared:].mT, own_v, 0.0)  # what a longer sequence left there may be no number
+    return (torch.einsum("rkgl,kld->rkgd", shared, shared_v) + torch.einsum("rkgl,rkld->rkgd", own, own_v)).flatten(1)

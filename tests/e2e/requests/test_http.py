@@ -228,24 +228,6 @@ def test_tls_and_tokens(guarded: Server, authority: Authority) -> None:
     assert get(plain, "/health") == (400, b"This port speaks HTTPS.\r\n")
 
 
-def test_alpn(guarded: Server, authority: Authority) -> None:
-    context = ssl.create_default_context(cafile=str(authority.certificate))
-    for offered, chosen in (
-        (["http/1.1"], "http/1.1"),
-        (["h2", "http/1.1"], "h2"),
-        (["http/1.1", "h2"], "h2"),
-        ([], None),
-    ):
-        context = ssl.create_default_context(cafile=str(authority.certificate))
-        if offered:
-            context.set_alpn_protocols(offered)
-        with raw(guarded) as sock, context.wrap_socket(sock, server_hostname="localhost") as tls:
-            assert tls.selected_alpn_protocol() == chosen
-    context.set_alpn_protocols(["spdy/3"])
-    with raw(guarded) as sock, pytest.raises(ssl.SSLError):
-        context.wrap_socket(sock, server_hostname="localhost")
-
-
 @pytest.fixture
 def room() -> Iterator[int]:
     """As many files as this process may open are open to it; the number of connections among them.

@@ -14,7 +14,6 @@ import transformers as tr
 
 import fastqps
 from fastqps.api.prediction import Chunk, Generation
-from fastqps.api.request import GenerateOptions
 
 CONTEXT = 4096
 VOCAB = 384
@@ -154,17 +153,3 @@ def joined(chunks: list[Chunk]) -> Generation:
     logprobs = [value for chunk in chunks for value in chunk.logprobs or []] or None
     top = [likeliest for chunk in chunks for likeliest in chunk.top_logprobs or []] or None
     return Generation("".join(c.text for c in chunks), ids, last.finish_reason, logprobs, last.usage, top)
-
-
-def random_sampling(rng: random.Random, vocab: int) -> GenerateOptions:
-    return GenerateOptions(
-        max_tokens=rng.randint(1, 8),
-        temperature=rng.choice([0.0, 0.3, 1.0, 3.0]),
-        top_k=rng.choice([0, 0, 1, 2, 7, 64]),
-        top_p=rng.choice([1.0, 1.0, 0.9, 0.5, 0.01]),
-        seed=rng.choice([0, (1 << 64) - 1, rng.randrange(1 << 64)]),
-        stop_token_ids=rng.sample(range(vocab), min(vocab, rng.choice([0, 0, 1, 8]))),
-        ignore_eos=rng.random() < 0.3,
-        logprobs=rng.random() < 0.7,
-        typical_p=rng.choice([1.0, 1.0, 1.0, 0.9, 0.3]),
-    )
