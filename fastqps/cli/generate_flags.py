@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from fastqps.api.request import GenerateOptions, option_type
@@ -43,13 +44,15 @@ def _biases(text: str) -> dict[int, float]:
         pairs = [part.split(":") for part in text.split(",")]
         return {int(id): float(bias) for id, bias in pairs}
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of tokens and values: 5:-100,7:1.5") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of tokens and values such as 5:-100,7:1.5") from None
 
 
 # Beside what the client says of an option.
 _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
+    "json_schema": " @FILE reads it from a file.",
+    "grammar": " @FILE reads it from a file.",
     "choices": " Give yes,no, or repeat the flag for texts with commas.",
     "logprobs": " With --json.",
     "n": " With --json.",
@@ -74,10 +77,21 @@ def generate_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of ``Client.generate`` that were given."""
     given = {name: getattr(options, name) for name in GenerateOptions.__annotations__}
     found = {name: value for name, value in given.items() if value is not None}
+    for name in ("json_schema", "grammar"):
+        if found.get(name, "").startswith("@"):
+            found[name] = _read(name, found[name][1:])
     match found.get("choices"):
         case [several]:  # as --labels has them
             found["choices"] = several.split(",")
     return found
+
+
+def _read(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeError) as error:
+        flag = f"--{name.replace('_', '-')}"
+        raise ConfigError(f"{flag} @{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def check_flags(options: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ Item = Text | Chat
 Ask = Callable[[list[Item]], list[dict[str, Any]]]
 Stream = Callable[[Item], "Iterator[Chunk]"]
 _FLAGS_OF_OPTIONS = {"truncate=True": "--truncate", "give a pair, or set allow_single_texts": "give pairs with --pair"}
+_PATIENCE_S = 600.0  # of a request: whoever waits at a terminal can end it
 _SHOWN = 8  # items of a list on a terminal
 BATCH = 256  # lines of stdin that are answered together
 _RUNNING, _RUNNING_TOKENS = 64, 1 << 16  # most sequences of a generator at a time, and tokens of their answers
@@ -208,7 +209,8 @@ def _connect(options: argparse.Namespace) -> Client:
     from fastqps.client.sync import Client
 
     try:
-        return Client(options.address, model=options.model or "", **server_flags.client_options(options))
+        given = server_flags.client_options(options)
+        return Client(options.address, model=options.model or "", timeout_s=_PATIENCE_S, **given)
     except (ValueError, OSError) as error:
         raise ConfigError(str(error)) from None
 

@@ -166,6 +166,16 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         assert len(json.loads(line)["embedding"]) == length and ("376 more; all with --json" in line) == (length == 9)
 
 
+def test_predict_reads_a_schema_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = {"const": "yes", "x-guidance": {"whitespace_flexible": False}}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    predict = ["predict", "--device", "cpu", "--model", "grammar", "--json-schema"]
+    assert main([*predict, f"@{tmp_path / 'schema.json'}", "It is"]) == 0
+    assert capsys.readouterr().out == '"yes"\n'
+    assert main([*predict, "@none.json", "It is"]) == 2
+    assert "--json-schema @none.json: cannot be read: No such file" in capsys.readouterr().err
+
+
 def test_predict_names_its_own_flag_for_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_checkpoint(tmp_path, "bert", "classify", num_labels=1, vocab_size=300)
     write_words(tmp_path)

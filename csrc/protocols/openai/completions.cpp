@@ -20,6 +20,8 @@ using Items = std::span<const ResponseView>;
 constexpr u32 kDefaultTokens = 16;  // as OpenAI's API has it
 constexpr size_t kAround = 256;     // the constant parts of an answer, or of one choice
 constexpr std::string_view kDone = "data: [DONE]\n\n";
+constexpr FieldName kWhiteSpace =
+    R"(put "x-guidance": {"whitespace_flexible": false} into the schema, which then allows none between its parts)";
 
 using Usage = CompletionsHead::Usage;
 using Form = CompletionsHead::Form;
@@ -219,7 +221,7 @@ FieldRows CompletionsReader::api_fields() const {
       {"logits_processors", only_empty<JsonArray, "code of clients is not run; use logit_bias">},
       {"structural_tag", refused<"use structured_outputs with json, regex, grammar or choice">},
       {"guided_decoding_backend", refused<"there is one backend, llguidance; leave it out">},
-      {"guided_whitespace_pattern", refused<"use guided_regex or guided_grammar, which say where white space can be">},
+      {"guided_whitespace_pattern", refused<kWhiteSpace>},
       {"cache_salt", refused<"no prompts are cached but the server's --prefix; leave it out">},
       {"request_id", refused<"answers have an id of this server; leave it out">},
       // Of Ollama's and llama.cpp's APIs, and of OpenAI's client.
@@ -298,6 +300,8 @@ FieldError CompletionsReader::read_structured_outputs(const GivenField& field) {
       {"structured_outputs.grammar", structure<read_guided<Structure::kGrammar>>},
       {"structured_outputs.choice", renamed<"choices">},
       {"structured_outputs.json_object", structure<read_json_object>},
+      {"structured_outputs.disable_any_whitespace", only<false, kWhiteSpace>},
+      {"structured_outputs.whitespace_pattern", refused<kWhiteSpace>},
   };
   return read_parts(field, kKinds);
 }

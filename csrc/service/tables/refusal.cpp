@@ -37,9 +37,10 @@ Refusal RefusalWriter::name_limit(Refusal refusal, TimeBound bound, u64 length_n
   const bool by_default = bound == TimeBound::kDefault && !times_.bounds_call(length_ns);
   const size_t n = refusal.message.size();
   const int added = std::snprintf(
-      text_ + n, sizeof text_ - n, ": %s %llu ms",
+      text_ + n, sizeof text_ - n, ": %s %llu ms%s",
       by_default ? "the request has no timeout, and --default-timeout is" : "--max-timeout has limited its time to",
-      (unsigned long long)((by_default ? times_.default_ns : times_.most_ns()) / kMs));
+      (unsigned long long)((by_default ? times_.default_ns : times_.most_ns()) / kMs),
+      by_default ? "; send a longer one with it" : "");
   refusal.message = {text_, std::min(n + size_t(added), sizeof text_ - 1)};
   return refusal;
 }

@@ -198,11 +198,13 @@ TEST(a_refusal_for_lack_of_time_names_the_limit_of_the_server) {
     u32 of_its_call;
     std::string_view left, limit;
   } const cases[] = {
-      {500, 600, 0, 0, " 500 ms left", ": the request has no timeout, and --default-timeout is 500 ms"},
+      {500, 600, 0, 0, " 500 ms left",
+       ": the request has no timeout, and --default-timeout is 500 ms; send a longer one with it"},
       {500, 600, 550, 0, " 550 ms left", ""},
       {500, 600, 9000, 0, " 600 ms left", ": --max-timeout has limited its time to 600 ms"},
       {500, 600, 0, 64, " 600 ms left", ": --max-timeout has limited its time to 600 ms"},
-      {500, 500, 0, 64, " 500 ms left", ": the request has no timeout, and --default-timeout is 500 ms"},
+      {500, 500, 0, 64, " 500 ms left",
+       ": the request has no timeout, and --default-timeout is 500 ms; send a longer one with it"},
   };
   for (const Case& c : cases) {
     World w({c.default_ms * kMs, c.most_ms * kMs});

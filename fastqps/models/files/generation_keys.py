@@ -180,8 +180,8 @@ def generation_warnings(config: Keys) -> tuple[str, ...]:
     if config.get("do_sample"):
         options = ", ".join(f"{key} {config[key]}" for key in _SAMPLING if config.get(key) is not None)
         warnings.append(
-            f"{GENERATION_CONFIG}: do_sample true{f' ({options})' if options else ''} is ignored: a request that does "
-            "not ask for a temperature gets the likeliest tokens."
+            f"{GENERATION_CONFIG}: do_sample true{f' ({options})' if options else ''} is ignored: a request without a "
+            "temperature gets the likeliest tokens, and over OpenAI's API temperature 1."
         )
     return (*warnings, *config.warnings())
 

@@ -41,7 +41,7 @@ def read_labels(source: str, names: Sequence[str], *, spaced: bool) -> LabelToke
         name = min(lacking, key=lambda each: each[0])[1]
         raise ModelError(
             f"--labels: {name!r} is not one token of this tokenizer, neither with a space in front nor without; "
-            "take words that are, such as yes and no, and name them in the template"
+            "take words that are, and name them in the template"
         )
     found = tuple(id for id in ids if id is not None)
     if twice := next((name for name, id in zip(names, found, strict=True) if found.count(id) > 1), None):

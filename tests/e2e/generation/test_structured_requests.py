@@ -218,6 +218,15 @@ def test_completions_take_them_as_openai_and_vllm_do(
     raise AssertionError("no text has ended")
 
 
+def test_white_space_between_parts_can_be_ruled_out(post: Poster) -> None:
+    schema = {**SCHEMA, "x-guidance": {"whitespace_flexible": False}}
+    for seed in range(3):
+        status, answer = post(
+            "/v1/completions", {"prompt": "The cat", "max_tokens": 96, "seed": seed, "guided_json": schema}
+        )
+        assert status == 200 and answer["choices"][0]["text"].startswith('{"name":"'), answer
+
+
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
@@ -253,6 +262,8 @@ def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, 
         ({"guided_choice": []}, "guided_choice"),
         ({"guided_choice": ["a", ""]}, "guided_choice"),
         ({"guided_json": {"type": "strin"}}, "strin"),
+        ({"structured_outputs": {"json": {}, "disable_any_whitespace": True}}, "x-guidance"),
+        ({"guided_json": {}, "guided_whitespace_pattern": ""}, "x-guidance"),
     ],
 )
 def test_wrong_ones_are_refused_by_name(post: Poster, asked: dict[str, Any], place: str) -> None:
