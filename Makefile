@@ -65,8 +65,10 @@ $(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/cuda/fake_cuda/*)
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/cuda/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
 # The readers and writers of messages as a module of Python: csrc/tests/bind/wire.cpp.
-$(NATIVE)/fastqps_wire.so: csrc/tests/bind/wire.cpp $(NATIVE)/libfastqps.a
-	$(CXX) $(FLAGS) -Icsrc $(PYBIND) -MMD -MP -shared $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
+$(NATIVE)/fastqps_wire.so: $(NATIVE)/fastqps_wire.o $(NATIVE)/libfastqps.a
+	$(CXX) $(FLAGS) -shared $(filter %.o %.a,$^) $(LIBRARIES) -o $@
+$(NATIVE)/fastqps_wire.o: csrc/tests/bind/wire.cpp $(NATIVE)/flags
+	$(CXX) $(FLAGS) -Icsrc $(PYBIND) -MMD -MP -c $< -o $@
 $(NATIVE)/test_cuda: | $(NATIVE)/libfakeamdhip64.so
 $(NATIVE)/test_cuda: | $(NATIVE)/libfakecudart.so
 
@@ -99,7 +101,8 @@ $(ARM64_ROOT)/ready: tools/arm64_sysroot.sh
 	tools/arm64_sysroot.sh $(ARM64_ROOT)
 	touch $@
 
-native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
+# The module of the Python tests is compiled beside them: `make test` would wait for it on one core.
+native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run $(if $(SAN),,$(NATIVE)/fastqps_wire.so) ## C++ tests; SAN=address|thread|undefined
 
 # A unit's files may lean on each other's headers by mistake; each is to include what it needs.
 PYBIND = $(shell $(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))')

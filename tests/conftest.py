@@ -22,6 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 SERVERS = pytest.StashKey[list[Server]]()
+POOL: dict[tuple[Any, ...], Server] = {}  # the servers of ``shared_server``, by their flags
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -73,6 +74,19 @@ def pytest_runtest_call() -> Iterator[Any]:
     finally:
         signal.signal(signal.SIGTERM, ends)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+    """Shared servers end with the tests of a folder: one that idles takes two hundredths of a core."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path.parent != item.path.parent:
+            servers = [*POOL.values()]
+            POOL.clear()
+            with ended_at_last(servers):
+                pass
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -158,35 +172,23 @@ def module_server() -> Iterator[Callable[..., Server]]:
 
 
 @pytest.fixture(scope="session")
-def server_pool() -> Iterator[dict[tuple[Any, ...], Server]]:
-    """The servers of ``shared_server``, by their flags."""
-    pool: dict[tuple[Any, ...], Server] = {}
-    servers: list[Server] = []
-    with ended_at_last(servers):
-        yield pool
-        servers += pool.values()
-
-
-@pytest.fixture(scope="session")
-def pooled_server(server_pool: dict[tuple[Any, ...], Server]) -> Callable[..., Server]:
+def pooled_server() -> Callable[..., Server]:
     """The server with these flags: ``shared_server`` for fixtures of several tests, which check it themselves."""
 
     def find(*flags: str, echo: bool = False) -> Server:
         key = (*flags, echo)
-        if key not in server_pool:
-            server_pool[key] = Server(*flags, echo=echo)
-        return server_pool[key]
+        if key not in POOL:
+            POOL[key] = Server(*flags, echo=echo)
+        return POOL[key]
 
     return find
 
 
 @pytest.fixture
 def shared_server(
-    request: pytest.FixtureRequest,
-    server_pool: dict[tuple[Any, ...], Server],
-    pooled_server: Callable[..., Server],
+    request: pytest.FixtureRequest, pooled_server: Callable[..., Server]
 ) -> Iterator[Callable[..., Server]]:
-    """The server with these flags, for all tests that ask for it: ``shared_server("--frontdoors=1", echo=True)``.
+    """The server with these flags, for all tests of a folder: ``shared_server("--frontdoors=1", echo=True)``.
 
     A test that kills, stops or drains processes asks for its own (``serve``). After each test nothing may be left in
     the server, and none of its processes may have died. Otherwise the next test gets a new one.
@@ -201,7 +203,7 @@ def shared_server(
 
     yield find
     for key in used:
-        server = server_pool.pop(key)
+        server = POOL.pop(key)
         try:
             server.until_idle()
             restarts = {name: n for name, n in server.metrics().items() if name.startswith("fastqps_restarts_total")}
@@ -209,4 +211,4 @@ def shared_server(
         except BaseException:
             server.kill()
             raise
-        server_pool[key] = server
+        POOL[key] = server

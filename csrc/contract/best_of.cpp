@@ -25,6 +25,9 @@ FieldError check_best_of(const GenerateOptions& options, u32 prompts, u32 items_
   const char* field = options.best_of ? "generate.best_of" : "generate.n";
   if (options.prompt_alone() && options.candidates() > 1)
     return {field, reason.print("%u, at most 1 with max_tokens 0: there is the prompt alone", options.candidates())};
+  if (options.choices.count && options.candidates() > 1)
+    return {field, reason.print("%u, at most 1 with choices: choice_scores has the probability of each one",
+                                options.candidates())};
   if (options.candidates() > kAnswersMax)
     return {field, reason.print("%u, at most %u", options.candidates(), kAnswersMax)};
   if (options.candidates() > items_max / std::max(prompts, 1u))

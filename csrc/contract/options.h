@@ -85,10 +85,11 @@ struct GenerateOptions : Sampling {
   bool ignore_eos = false;
   bool logprobs = false;
   bool add_special_tokens = true;
-  i32 structure = 0;                // a Structure
-  std::string_view structure_text;  // its schema, expression or grammar
-  bool lowers_max_tokens = false;   // above the model's limit, max_tokens is that limit
-  bool echo = false;                // the answer's text begins with the prompt's
+  i32 structure = 0;                      // a Structure
+  std::string_view structure_text;        // its schema, expression or grammar
+  const char* structure_field = nullptr;  // that gave it, as its protocol names it; nullptr: as PredictRequest has it
+  bool lowers_max_tokens = false;         // above the model's limit, max_tokens is that limit
+  bool echo = false;                      // the answer's text begins with the prompt's
 
   u32 answers() const { return std::max(n, 1u); }
   u32 candidates() const { return std::max(best_of, answers()); }

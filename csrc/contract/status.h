@@ -29,10 +29,11 @@ inline constexpr u32 kStatusCodes = 17;
 
 // In what way a field of a request is wrong, for protocols that tell it apart.
 enum class FieldFault : u8 {
-  kValue,   // its value, or anything that has no kind of its own
-  kModel,   // the request is right, but not for this model: FAILED_PRECONDITION
-  kEmpty,   // there is nothing to predict
-  kTooMany  // more items than a message may have
+  kValue,    // its value, or anything that has no kind of its own
+  kModel,    // the request is right, but not for this model: FAILED_PRECONDITION
+  kEmpty,    // there is nothing to predict
+  kTooMany,  // more items than a message may have
+  kTooLong   // an input has more tokens than the model takes
 };
 
 // How a call ends. Views are read during the call of finish() and never kept.

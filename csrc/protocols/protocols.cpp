@@ -1,6 +1,7 @@
 #include "protocols/protocols.h"
 
 #include "protocols/cohere/embed.h"
+#include "protocols/oip/generate.h"
 #include "protocols/oip/open_inference.h"
 #include "protocols/ollama/embed.h"
 #include "protocols/openai/chat.h"
@@ -28,6 +29,13 @@ void add_open_inference(Methods& m) {
   auto& infer = m.items(m.make<HttpInferReader>(m.routes, items_max), kHttpInferWriter, kModelInfer);
   for (const char* path : {"/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer"})
     m.post(path, infer, kModelInfer);
+  auto& whole = m.items(m.make<GenerateReader>(m.routes, items_max, false), kGenerateWriter, kModelInfer);
+  auto& pieces = m.items(m.make<GenerateReader>(m.routes, items_max, true), kGenerateWriter, kModelStreamInfer);
+  for (const char* path : {"/v2/models/{model}/generate", "/v2/models/{model}/versions/{version}/generate"})
+    m.post(path, whole, kModelInfer);
+  for (const char* path :
+       {"/v2/models/{model}/generate_stream", "/v2/models/{model}/versions/{version}/generate_stream"})
+    m.post(path, pieces, kModelStreamInfer);
 }
 
 void add_cohere(Methods& m) {

@@ -18,7 +18,11 @@ transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, 
     groups[g].taken = i + 1;
     RequestView view;
     const Origin from{call, &info, rpc, g, i, groups[g].slots, reader.streams(), reader.wants()};
-    const auto read = [&](RequestView& item) { return reader.item(i, item); };
+    const auto read = [&](RequestView& item) {
+      const FieldError error = reader.item(i, item);
+      groups[g].structure_field = item.generate.structure_field;
+      return error;
+    };
     const Refusal refusal = path.intake.accept(read, from, view);
     if (refusal) path.answers.refuse(from, view, refusal);
     if (i + 1 == n) break;

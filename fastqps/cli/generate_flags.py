@@ -50,7 +50,7 @@ def _biases(text: str) -> dict[int, float]:
 _MORE = {
     "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
     "stop": " Repeat the flag for more.",
-    "choices": " Repeat the flag for each.",
+    "choices": " Give yes,no, or repeat the flag for texts with commas.",
     "logprobs": " With --json.",
     "n": " With --json.",
     "top_logprobs": " With --json.",
@@ -73,7 +73,11 @@ _KINDS: dict[str, dict[str, Any]] = {
 def generate_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of ``Client.generate`` that were given."""
     given = {name: getattr(options, name) for name in GenerateOptions.__annotations__}
-    return {name: value for name, value in given.items() if value is not None}
+    found = {name: value for name, value in given.items() if value is not None}
+    match found.get("choices"):
+        case [several]:  # as --labels has them
+            found["choices"] = several.split(",")
+    return found
 
 
 def check_flags(options: argparse.Namespace) -> None:

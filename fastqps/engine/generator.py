@@ -157,8 +157,7 @@ class Generator:
             self.prompts.encode(f"prompt {number}", prompt, truncate, options) for number, prompt in enumerate(prompts)
         ]
         if options.get("choices") is not None:
-            chosen = [self._choose(encoded, _candidate(options, place)) for place in range(best_of.candidates)]
-            return self._joined(encoded, [list(each) for each in zip(*chosen, strict=True)], best_of, options)
+            return self._joined(encoded, [[each] for each in self._choose(encoded, options)], best_of, options)
         each = [_candidate(asked, place, best_of.candidates > best_of.n) for place in range(best_of.candidates)]
         begun = [[TextAnswer(self.prompts.detokenizer, stops, own, prompt.ids) for own in each] for prompt in encoded]
         answers = {
@@ -193,16 +192,14 @@ class Generator:
             raise ValueError(f"best_of {best_of.candidates} is out of range: n, {best_of.n}, of a stream")
         if options.get("choices") is not None:
             (made,) = self.generate([prompt], truncate=truncate, **options)
-            for place, each in enumerate([made, *made.other_choices]):
-                yield Chunk(
-                    each.text,
-                    each.token_ids,
-                    each.logprobs,
-                    each.finish_reason,
-                    each.usage,
-                    choice_scores=each.choice_scores,
-                    choice=place,
-                )
+            yield Chunk(
+                made.text,
+                made.token_ids,
+                made.logprobs,
+                made.finish_reason,
+                made.usage,
+                choice_scores=made.choice_scores,
+            )
             return
         asked = self.prompts.stopping(options, stops)
         check_options(asked, self.card)
@@ -250,8 +247,9 @@ class Generator:
                 candidates = sorted(candidates, key=mean_logprob, reverse=True)[: best_of.n]
             for each in candidates:
                 each.usage = each.prompt_logprobs = None
-                each.logprobs = each.logprobs if wants_logprobs(options) else None
-                each.top_logprobs = each.top_logprobs if options.get("top_logprobs") else None
+                # Of no tokens there are none, as in a message of the server's.
+                each.logprobs = (each.logprobs or None) if wants_logprobs(options) else None
+                each.top_logprobs = (each.top_logprobs or None) if options.get("top_logprobs") else None
             first, *others = candidates
             first.prompt_logprobs = scored
             first.usage, first.other_choices = usage, others

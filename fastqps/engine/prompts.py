@@ -68,8 +68,10 @@ class Prompts:
 
     def stops(self, options: GenerateOptions) -> Sequence[str]:
         """The texts that end an answer."""
-        stop = options.get("stop") or ()
-        stops = [stop] if isinstance(stop, str) else stop
+        stop = options.get("stop")
+        stops = [stop] if isinstance(stop, str) else stop or ()
+        if "" in stops:
+            raise ValueError("stop: a text of 0 characters, must have at least 1")
         if stops and not self.detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         return stops

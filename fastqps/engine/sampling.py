@@ -42,6 +42,8 @@ class BestOf(NamedTuple):
         _check("best_of", candidates, candidates >= n, f"at least n, {n}")
         alone = options.get("max_tokens") == 0
         _check("best_of" if candidates > n else "n", candidates, candidates == 1 or not alone, "1 with max_tokens 0")
+        single = candidates == 1 or options.get("choices") is None
+        _check("best_of" if candidates > n else "n", candidates, single, "1 with choices, which have their scores")
         return cls(n, candidates)
 
 

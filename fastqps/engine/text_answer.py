@@ -43,7 +43,7 @@ class TextAnswer:
         self.made = Generation("", [], "length", [], top_logprobs=[])
         scored, keeps_stop = options.get("prompt_logprobs"), bool(options.get("include_stop_text"))
         if scored is not None:
-            self.made.prompt_logprobs = PromptLogprobs(list(ids), [], [] if scored else None)
+            self.made.prompt_logprobs = PromptLogprobs(list(ids), [], [] if scored and len(ids) > 1 else None)
         self._scored, self._top = scored or 0, options.get("top_logprobs") or 0
         self._to_come = len(ids) - 1 if scored is not None else 0  # tokens of the prompt
         self._alone = options.get("max_tokens") == 0
@@ -94,9 +94,9 @@ class TextAnswer:
         if not tokens:
             chunk.prompt_logprobs = made.prompt_logprobs
         if wants_logprobs(options):
-            chunk.logprobs = made.logprobs[tokens:]
+            chunk.logprobs = made.logprobs[tokens:] or None
         if options.get("top_logprobs"):
-            chunk.top_logprobs = made.top_logprobs[tokens:]
+            chunk.top_logprobs = made.top_logprobs[tokens:] or None
         if last:
             chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
         return chunk

@@ -73,7 +73,8 @@ class DefaultTokenizer:
     def chat_ids(self, card: ModelCard, messages: Sequence[Message], mode: Mode, variables: Any) -> list[int]:
         """The ids of a conversation that is in the table of the model's chat template."""
         if not card.chat:
-            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"the model '{card.name}' has no chat template")
+            why = "has no chat template" if card.generates else f"{card.traits.does} and takes no conversation"
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"the model '{card.name}' {why}")
         most = card.max_input_tokens * CHARACTERS_PER_TOKEN
         if not messages or sum(len(message.content) for message in messages) > most:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, f"must be one message at least, of {most} characters at most")

@@ -21,7 +21,7 @@ from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModel, ServedModels
 
 SERVICE = "inference.GRPCInferenceService"
-_TYPES = {"BYTES": "TYPE_STRING", "INT32": "TYPE_INT32", "INT64": "TYPE_INT64", "FP32": "TYPE_FP32"}
+TYPES = {"BYTES": "TYPE_STRING", "INT32": "TYPE_INT32", "INT64": "TYPE_INT64", "FP32": "TYPE_FP32"}
 # Triton's methods without a counterpart here, and why.
 UNSERVED = {
     "RepositoryModelLoad": "models are loaded at start and by a reload",
@@ -55,12 +55,12 @@ def inputs(model: ServedModel) -> list[Tensor]:
 
 
 def outputs(model: ServedModel) -> list[Tensor]:
-    """The output tensors."""
+    """The output tensors that need no parameter."""
     card = model.card
-    if card.generates and not card.tokenizer:
-        return []
     sizes = {"embedding": [card.dimensions], "token_embedding": [card.dimensions], "scores": [len(card.labels)]}
-    return [(name, datatype, sizes.get(name, [])) for task, name, datatype in INFER_OUTPUTS if task == card.task]
+    missing = "text" if card.generates and not card.tokenizer else None
+    found = [(name, datatype) for task, name, datatype in INFER_OUTPUTS if task == card.task and name != missing]
+    return [(name, datatype, sizes.get(name, [])) for name, datatype in found]
 
 
 def methods(models: ServedModels) -> list[RareMethod]:
@@ -163,9 +163,9 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
     if model.card.generates:  # ModelStreamInfer answers piece by piece
         config.model_transaction_policy.decoupled = True
     for name, datatype, sizes in inputs(model):
-        config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes, optional=True)
+        config.input.add(name=name, data_type=TYPES[datatype], dims=sizes, optional=True)
     for name, datatype, sizes in outputs(model):
-        config.output.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1])
+        config.output.add(name=name, data_type=TYPES[datatype], dims=sizes or [1])
 
 
 def _model_statistics(models: ServedModels, request: Any, response: Any) -> None:

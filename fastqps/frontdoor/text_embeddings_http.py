@@ -49,7 +49,9 @@ def routes(
             raise _invalid("prompt_name: must be a string")
         _check_text("prompt_name", prompt_name or "")
         special_tokens = _flag(body, "add_special_tokens")
-        texts = _texts(body.get("inputs"), models.items_max)
+        if body.get("inputs") is None:
+            raise _invalid("inputs: must be given; or prompt or messages, as in vLLM's API")
+        texts = _texts(body["inputs"], models.items_max)
         # A text's tokens are written before the next one's are made: as objects they take ten times as much memory.
         found = [tokens_json(tokenizer.pieces(text, prompt_name, special_tokens=special_tokens)) for text in texts]
         return b"[" + b",".join(found) + b"]"

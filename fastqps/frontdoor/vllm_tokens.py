@@ -38,7 +38,8 @@ class VllmTokens:
 
     @staticmethod
     def is_ours(body: dict[str, Any]) -> bool:
-        return "prompt" in body or "messages" in body
+        named = body.get("model") is not None  # text-embeddings-inference has one model
+        return "prompt" in body or "messages" in body or (named and "inputs" not in body)
 
     def tokenize(self, request: Request) -> Response:
         return self._answering(self._ids)(request)
@@ -76,6 +77,8 @@ class VllmTokens:
             known = json.loads(variables) if variables else {}
             ids = _tried("messages", lambda: self._tokenizer.chat_ids(card, messages, mode, known))
         else:
+            if body.get("prompt") is None:
+                raise _RefusedError("prompt", "must be given, or messages")
             _check_names(body, ("prompt", "add_special_tokens", "return_token_strs"))
             card, prompt = self._card(body), body["prompt"]
             if not isinstance(prompt, str):

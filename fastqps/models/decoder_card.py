@@ -120,8 +120,11 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
     def encode(special: SpecialTokens) -> list[int]:
         return Tokenizer.from_source(source, max_tokens=_PREFIX_TOKENS_MAX, special_tokens=special).encode(text)
 
-    with_special, own = encode("all"), encode("none")
-    leading = with_special[: len(with_special) - len(encode("trailing"))]
+    try:
+        with_special, own, ending = encode("all"), encode("none"), encode("trailing")
+    except ValueError as error:
+        raise ModelError(f"{path}: it cannot tokenize the prefix: {error}") from None
+    leading = with_special[: len(with_special) - len(ending)]
     ids = own if leading and own[: len(leading)] == leading else leading + own
     if not ids or max(ids) >= vocab:
         raise ModelError(

@@ -64,7 +64,7 @@ def encoder_card(
     return ModelCard(
         name=name,
         path=str(checkpoint.root),
-        version=checkpoint.digest(),
+        version="",  # with what the card has from elsewhere, by ``load_card``
         task=checkpoint.task,
         family=checkpoint.family.name,
         dimensions=len(labels) or width,

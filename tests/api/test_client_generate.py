@@ -259,11 +259,14 @@ def test_batches_and_streams_of_prompts(client: Any) -> None:
             '"top_logprobs": [[{"id": 7, "logprob": -0.5}], [{"id": 8, "logprob": -0.5}], '
             '[{"id": 9, "logprob": -0.5}]], "input_tokens": 5, "output_tokens": 3}\n',
         ),
-        (
-            ["a", "--json", "--choices=no", "--choices=yes"],
-            '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "choice_scores": '
-            '[{"logprob": -2.0, "score": 0.5}, {"logprob": -3.0, "score": 0.5}], "input_tokens": 5, '
-            '"output_tokens": 3}\n',
+        *(
+            (
+                ["a", "--json", *choices],
+                '{"text": "a|0|0.0|[]", "token_ids": [7, 8, 9], "finish_reason": "stop", "choice_scores": '
+                '[{"logprob": -2.0, "score": 0.5}, {"logprob": -3.0, "score": 0.5}], "input_tokens": 5, '
+                '"output_tokens": 3}\n',
+            )
+            for choices in (["--choices=no", "--choices=yes"], ["--choices=no,yes"], ["--choices=a,", "--choices=b,c"])
         ),
         (["--stream", "a", "b"], "Grüße\nGrüße\n"),
         (

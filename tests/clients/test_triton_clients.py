@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from answers import check, check_texts, generated
-from questions import IDS
+from questions import IDS, PROMPT
 
 import fastqps
 
@@ -24,6 +25,14 @@ def check_calls(found: Any, client: fastqps.Client) -> None:
     check(found["ids"], client, IDS)
     check_texts(found["many"], client)
     assert found["generated"] == generated(client)
+    made = client.generate(PROMPT, model="grammar", max_tokens=8, temperature=1.0, seed=3, n=2, top_logprobs=2)
+    choices = [made, *made.other_choices]
+    assert found["choices"] == [[each.text for each in choices]]
+    scored = found["scored"]
+    assert scored["token_id"] == [id for each in choices for id in each.token_ids]
+    assert scored["logprob"] == pytest.approx([value for each in choices for value in each.logprobs or ()], abs=1e-5)
+    assert scored["offsets"] == [0, len(made.token_ids), len(scored["token_id"])]
+    assert scored["top_token_id"] == [[id for id, _ in row] for each in choices for row in each.top_logprobs or ()]
     assert "none" in found["refused"]
 
 

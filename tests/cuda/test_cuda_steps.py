@@ -167,7 +167,8 @@ def test_lanes_at_once_equal_one(tmp_path: Path) -> None:
     ],
 )
 def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str, prefix: int) -> None:
-    check_decoder(tmp_path, kind, prefix, close=1e-4)
+    # How many steps are in flight is nothing that a family knows of.
+    check_decoder(tmp_path, kind, prefix, close=1e-4, in_flight=(2, 1) if kind == "qwen2" else (2,))
 
 
 def test_a_generators_lanes_have_their_own_sequences(tmp_path: Path) -> None:

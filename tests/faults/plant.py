@@ -125,8 +125,9 @@ def build(faults: list[Fault]) -> str:
         commands.append([sys.executable, "setup.py", "-q", "build_ext", "--inplace"])
     if programs := sorted({f"build/native/{fault.program}" for fault in faults if fault.native}):
         commands.append(["make", "-s", f"-j{os.cpu_count()}", *programs])
-        if all(fault.file.startswith("csrc/core/") and fault.program == "test_core" for fault in faults):
-            commands[-1] += ["-o", "build/native/libfastqps.a"]  # the core is in headers; a mistake changes no layout
+        in_headers = all(fault.file.startswith("csrc/core/") and fault.file.endswith(".h") for fault in faults)
+        if in_headers and all(fault.program == "test_core" for fault in faults):
+            commands[-1] += ["-o", "build/native/libfastqps.a"]  # a mistake in the core's headers changes no layout
     for command in commands:
         result = execute(command)
         if result.returncode:

@@ -25,10 +25,14 @@ from fastqps.ops.cuda.operations import own_operations, torch_operations
 pytestmark = [pytest.mark.compute, pytest.mark.usefixtures("one_thread")]
 
 
-def check_prompt(model: Any, prefix: list[int], ids: list[int], found: PromptLogprobs | None, top: int) -> None:
-    assert found is not None and found.token_ids == ids and len(found.logprobs) == len(ids) - 1
+def prompt_logprobs(model: Any, prefix: list[int], ids: list[int]) -> torch.Tensor:
+    """Those of transformers, behind each token of ``ids`` but the last."""
     with torch.inference_mode():
-        logprobs = model(torch.tensor([[*prefix, *ids]])).logits[0, len(prefix) : -1].log_softmax(-1)
+        return model(torch.tensor([[*prefix, *ids]])).logits[0, len(prefix) : -1].log_softmax(-1)
+
+
+def check_prompt(logprobs: torch.Tensor, ids: list[int], found: PromptLogprobs | None, top: int) -> None:
+    assert found is not None and found.token_ids == ids and len(found.logprobs) == len(ids) - 1
     assert found.logprobs == pytest.approx(logprobs[range(len(ids) - 1), ids[1:]].tolist(), abs=1e-4)
     assert (found.top_logprobs is not None) == (top > 0)
     if found.top_logprobs is not None:
@@ -40,13 +44,15 @@ def check_prompt(model: Any, prefix: list[int], ids: list[int], found: PromptLog
 
 @pytest.mark.parametrize("kind", DECODERS)
 def test_every_family_alone_and_in_company(tmp_path: Path, kind: str) -> None:
-    """Of several slots and step sizes, behind a prefix and without, beside others that generate."""
+    """Of several slots and step sizes, behind a prefix and without, beside others that generate: each answer is what it
+    is without them, which test_generate.py compares with transformers."""
     rng = random.Random(kind)
     model = write_decoder(tmp_path, kind, 5)
     prefix = random_ids(rng, 9) if rng.random() < 0.5 else []
     card = card_of(tmp_path, prefix_ids=tuple(prefix))
     prompts = [random_ids(rng) for _ in range(6)] + [[rng.randrange(VOCAB)]]
-    want = [expected(model, [*prefix, *ids], MAX_OUTPUT) for ids in prompts]
+    want = [made.token_ids for made in make_generator(card).generate(prompts)]
+    references = [prompt_logprobs(model, prefix, ids) for ids in prompts]
     for slots, tokens in ((1, MAX_INPUT + 1), (4, 32), (6, 200)):
         generator = make_generator(card, slots, step_tokens=tokens)
         top = rng.choice([0, 1, 20])
@@ -55,8 +61,8 @@ def test_every_family_alone_and_in_company(tmp_path: Path, kind: str) -> None:
         others = {generator.add(ids, max_tokens=MAX_OUTPUT): ids for ids in prompts[:3]}
         together = generator.generate(prompts, prompt_logprobs=top, top_logprobs=3)
         assert [answer.token_ids for answer in together] == want
-        for ids, answer in zip([prompts[0], *prompts], [*asked, *together], strict=True):
-            check_prompt(model, prefix, ids, answer.prompt_logprobs, top)
+        for i, answer in zip([0, *range(len(prompts))], [*asked, *together], strict=True):
+            check_prompt(references[i], prompts[i], answer.prompt_logprobs, top)
         for answer in together:
             assert answer.top_logprobs is not None and {len(each) for each in answer.top_logprobs} == {3}
         made: dict[int, list[int]] = {number: [] for number in others}
@@ -81,7 +87,7 @@ def test_options_change_the_answer_alone(tmp_path: Path, seed: int) -> None:
         want = expected_with(model, ids, MAX_OUTPUT, [13, 60], options)
         (made,) = generator.generate([ids], prompt_logprobs=2, max_tokens=MAX_OUTPUT, **options)
         assert made.token_ids == want
-        check_prompt(model, [], ids, made.prompt_logprobs, 2)
+        check_prompt(prompt_logprobs(model, [], ids), ids, made.prompt_logprobs, 2)
         drawn = {"temperature": 1.3, "seed": rng.getrandbits(64), "max_tokens": MAX_OUTPUT}
         plain, scored = (generator.generate([ids], **drawn, **more)[0] for more in ({}, {"prompt_logprobs": 0}))
         assert plain.token_ids == scored.token_ids
@@ -110,7 +116,7 @@ def test_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operations: s
     answers = made.generate(prompts, prompt_logprobs=3, max_tokens=3)
     assert [each.token_ids for each in answers] == want
     for ids, answer in zip(prompts, answers, strict=True):
-        check_prompt(model, prefix, ids, answer.prompt_logprobs, 3)
+        check_prompt(prompt_logprobs(model, prefix, ids), ids, answer.prompt_logprobs, 3)
     made.close()
 
 

@@ -21,6 +21,7 @@ from spaced_files import content as spaced
 from tokenizers import Tokenizer as Package
 
 from fastqps.frontdoor.slow_tokenizers.worker import RouteTokens, _answer
+from fastqps.models.chat import reading
 from fastqps.models.chat.card import ChatCard
 from fastqps.models.chat.contents import random_conversation
 from fastqps.models.chat.conversation import Message, Mode
@@ -52,6 +53,7 @@ PLAIN = ("<think>", "</think>", "<tool_call>", "</tool_call>", "[INST]")  # adde
 TOKEN = re.compile("<[|\uff5c/a-zA-Z_\u2581]+>|\\[/?[A-Z_]+\\]")
 NAMED = {"bos_token": "<s>", "eos_token": "</s>"}
 SECRET = "\ue001{}\ue002"
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 CASES = [(name, 25) for name in NAMES]
 
 
@@ -183,7 +185,7 @@ def test_every_way_gives_the_same_ids(name: str, folder: Path) -> None:
     slow = Tokenizer.from_source(tokenizer_file(name))
     slow._native = None
     source_ = random.Random(name)
-    for _ in range(40):
+    for _ in range(16):
         messages, mode = random_conversation(source_, list(secrets(name)))
         wanted = ours(ChatTokens(card, native), messages, mode, {})
         without_table = ChatCard(card.template, card.names, None)
@@ -208,7 +210,7 @@ def test_a_worker_survives(content: str, variables: str, why: str) -> None:
     ("template", "why"),
     [
         ("{% for x in", "TemplateSyntaxError"),
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "too much time or memory"),
+        (ENDLESS, "too much time or memory"),
         ("{{ 'a' * 10**10 }}{{ messages[0].content }}", "MemoryError"),
         ("{{ messages.__class__.__mro__[1].__subclasses__() }}", "could be rendered"),
         ("{% for m in messages %}{{ m.content | upper }}{% endfor %}", "made of"),
@@ -216,7 +218,9 @@ def test_a_worker_survives(content: str, variables: str, why: str) -> None:
         ("{% for m in messages %}{{ m.content ~ (m.content | length) }}{% endfor %}", "made of"),
     ],
 )
-def test_what_is_no_table(template: str, why: str, tmp_path: Path) -> None:
+def test_what_is_no_table(template: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if template == ENDLESS:
+        monkeypatch.setattr(reading, "CPU_S", 1)
     (tmp_path / "chat_template.jinja").write_text(template)
     card, warnings = read_chat(tmp_path, tokenizer_file("qwen3"), NAMED)
     assert why in "".join(warnings)

@@ -37,7 +37,7 @@ pytestmark = [
 ]
 
 TOLERANCE = 1e-4
-RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "4"))
+RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "2"))
 STEPS = 10  # of a walk
 Row = tuple[str, Place, str]  # form, place, key
 

@@ -364,7 +364,8 @@ PYBIND11_MODULE(_front, m) {
   py::list outputs;
   for (const fastqps::TaskTraits& task : fastqps::kTasks)
     for (const fastqps::protocols::OutputRow& row : fastqps::protocols::rows_of(task.output))
-      outputs.append(py::make_tuple(task.name, py::str(row.name), py::str(row.datatype)));
+      if (!(row.bit & fastqps::protocols::kOutByOption))
+        outputs.append(py::make_tuple(task.name, py::str(row.name), py::str(row.datatype)));
   using Row = py::typing::Tuple<py::str, py::str, py::str>;  // task, name and datatype
   m.attr_with_type_hint<py::typing::Tuple<Row, py::ellipsis>>("INFER_OUTPUTS") = py::tuple(outputs);
   fastqps::bind::register_chat(m);

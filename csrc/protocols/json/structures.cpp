@@ -2,10 +2,19 @@
 
 namespace fastqps::protocols {
 
-FieldError read_structure(const GivenField& field, Structure kind, RequestView& view, std::string& text) {
-  if (view.generate.structure) return {field.name, "is given beside another structure"};
+namespace {
+
+void set_structure(RequestView& view, Structure kind, const char* field) {
   view.has_generate = true;
   view.generate.structure = i32(kind);
+  view.generate.structure_field = field;
+}
+
+}  // namespace
+
+FieldError read_structure(const GivenField& field, Structure kind, RequestView& view, std::string& text) {
+  if (view.generate.structure) return {field.name, "is given beside another structure"};
+  set_structure(view, kind, field.name);
   const OptionValue option = field.option();
   if (option.kind == OptionValue::Kind::kString) return view.generate.structure_text = option.text, FieldError{};
   if (kind != Structure::kJsonSchema) return {field.name, "must be a string"};
@@ -16,7 +25,7 @@ FieldError read_structure(const GivenField& field, Structure kind, RequestView& 
 
 FieldError read_response_format(const GivenField& field, RequestView& view, std::string& text) {
   JsonObject format, named;
-  if (field.value.get(format)) return {field.name, "must be an object"};
+  if (field.value.get(format)) return {field.name, R"(must be an object, such as {"type": "json_object"})"};
   JsonValue type, schema;
   if (format["type"].get(type)) return {"response_format.type", "must be given"};
   size_t which = 0;
@@ -26,8 +35,7 @@ FieldError read_response_format(const GivenField& field, RequestView& view, std:
   if (which == 0) return {};
   if (which == 1) {
     if (view.generate.structure) return {field.name, "is given beside another structure"};
-    view.has_generate = true;
-    return view.generate.structure = i32(Structure::kJsonObject), FieldError{};
+    return set_structure(view, Structure::kJsonObject, field.name), FieldError{};
   }
   if (format["json_schema"].get(named)) return {"response_format.json_schema", "must be an object with a schema"};
   if (named["schema"].get(schema)) return {"response_format.json_schema.schema", "must be given"};
@@ -40,8 +48,7 @@ FieldError read_json_object(const GivenField& field, RequestView& view, std::str
   if (field.value.get(asked)) return {field.name, "must be a bool"};
   if (!asked) return {};
   if (view.generate.structure) return {field.name, "is given beside another structure"};
-  view.has_generate = true;
-  return view.generate.structure = i32(Structure::kJsonObject), FieldError{};
+  return set_structure(view, Structure::kJsonObject, field.name), FieldError{};
 }
 
 }  // namespace fastqps::protocols

@@ -52,7 +52,7 @@ FieldError InferReader::read(std::span<const u8> message, const transport::CallI
   if (!error) error = read_raw();
   if (!error) error = request_.finish(reason);
   // After an error, too: a stream's error names the request.
-  InferContext{.outputs = request_.outputs(), .id = request_.id()}.write(context_);
+  InferContext{.outputs = request_.outputs(), .choices = request_.choices(), .id = request_.id()}.write(context_);
   return error;
 }
 
@@ -158,8 +158,9 @@ class Response {
   Response(const service::AnsweredCall& call, std::span<const ResponseView> items, Final final)
       : context_(InferContext::read(call.context)),
         model_(served_model(call.model_version)),
-        items_(items),
-        tensors_(context_.outputs, items),
+        chosen_(context_.choices, items),
+        items_(chosen_.all()),
+        tensors_(context_.outputs, items_, context_.choices.n),
         final_(final) {}
 
   size_t size() const {
@@ -186,6 +187,7 @@ class Response {
  private:
   const InferContext context_;
   const ServedModel model_;
+  const ChosenItems chosen_;
   const Items items_;
   const OutputTensors tensors_;
   const Final final_;

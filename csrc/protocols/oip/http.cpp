@@ -72,12 +72,12 @@ std::string_view as_text(std::span<const u8> bytes) {
 
 // Calls read(name, value) for each parameter that is set.
 template <class Read>
-FieldError each_parameter(const JsonValue& value, const char* where, Read read) {
+FieldError each_parameter(const JsonValue& value, const char* where, OptionLists& lists, Read read) {
   JsonObject parameters;
   if (value.get(parameters)) return {where, "parameters must be an object"};
   for (const auto [name, parameter] : parameters) {
     if (parameter.is_null()) continue;
-    if (const FieldError error = read(name, option_value(parameter))) return error;
+    if (const FieldError error = read(name, option_value(parameter, lists))) return error;
   }
   return {};
 }
@@ -117,7 +117,7 @@ FieldError HttpInferReader::read(std::span<const u8> message, const transport::C
   const OutputSet binary = binary_outputs_ | (binary_by_default_ ? OutputSet(~form_given_) : OutputSet(0));
   if (request_.half_precision() & ~binary)
     return {"parameters", "datatype FP16 has no form in JSON: ask for binary_data_output, too"};
-  InferContext{request_.outputs(), binary, request_.id()}.write(context_);
+  InferContext{request_.outputs(), binary, request_.choices(), request_.id()}.write(context_);
   return {};
 }
 
@@ -136,11 +136,12 @@ FieldError HttpInferReader::read_field(std::string_view name, const JsonValue& v
 }
 
 FieldError HttpInferReader::read_parameters(const JsonValue& value, ReasonText& reason) {
-  return each_parameter(value, "parameters", [&](std::string_view name, const OptionValue& option) -> FieldError {
-    if (name != "binary_data_output") return request_.set(name, option, reason);
-    const char* why = service::to_bool(option, &binary_by_default_);
-    return why ? FieldError{"parameters", reason.print("binary_data_output %s", why)} : FieldError{};
-  });
+  return each_parameter(
+      value, "parameters", request_.lists(), [&](std::string_view name, const OptionValue& option) -> FieldError {
+        if (name != "binary_data_output") return request_.set(name, option, reason);
+        const char* why = service::to_bool(option, &binary_by_default_);
+        return why ? FieldError{"parameters", reason.print("binary_data_output %s", why)} : FieldError{};
+      });
 }
 
 FieldError HttpInferReader::read_input(const JsonObject& input, ReasonText& reason) {
@@ -155,9 +156,10 @@ FieldError HttpInferReader::read_input(const JsonObject& input, ReasonText& reas
   if (error = read_json_shape(value, *tensor); error) return error;
   TensorParameters parameters;
   if (!input["parameters"].get(value) && !value.is_null()) {
-    error = each_parameter(value, "inputs", [&](std::string_view parameter, const OptionValue& option) {
-      return set_tensor_parameter(parameter, option, "inputs", parameters, reason);
-    });
+    error =
+        each_parameter(value, "inputs", request_.lists(), [&](std::string_view parameter, const OptionValue& option) {
+          return set_tensor_parameter(parameter, option, "inputs", parameters, reason);
+        });
     if (error) return error;
   }
   const bool has_data = !input["data"].get(value) && !value.is_null();
@@ -185,9 +187,10 @@ FieldError HttpInferReader::read_output(const JsonObject& output, ReasonText& re
   JsonValue value;
   if (output["parameters"].get(value) || value.is_null()) return {};
   TensorParameters parameters;
-  const FieldError error = each_parameter(value, "outputs", [&](std::string_view parameter, const OptionValue& option) {
-    return set_tensor_parameter(parameter, option, "outputs", parameters, reason);
-  });
+  const FieldError error =
+      each_parameter(value, "outputs", request_.lists(), [&](std::string_view parameter, const OptionValue& option) {
+        return set_tensor_parameter(parameter, option, "outputs", parameters, reason);
+      });
   if (error) return error;
   if (!parameters.binary_data) return {};
   form_given_ |= bit;
@@ -209,17 +212,20 @@ struct JsonResponse {
   JsonResponse(const service::AnsweredCall& call, Items items)
       : context(InferContext::read(call.context)),
         model(served_model(call.model_version)),
-        tensors(context.outputs, items) {}
+        chosen(context.choices, items),
+        tensors(context.outputs, chosen.all(), context.choices.n) {}
 
+  Items items() const { return chosen.all(); }
   bool is_binary(const OutputTensor& tensor) const { return context.binary & tensor.bit; }
-  size_t binary_size(Items items) const {
+  size_t binary_size() const {
     size_t bytes = 0;
-    for (const OutputTensor& tensor : tensors) bytes += is_binary(tensor) ? raw_size(tensor, items) : 0;
+    for (const OutputTensor& tensor : tensors) bytes += is_binary(tensor) ? raw_size(tensor, items()) : 0;
     return bytes;
   }
 
   const InferContext context;
   const ServedModel model;
+  const ChosenItems chosen;
   const OutputTensors tensors;
 };
 
@@ -274,8 +280,9 @@ void write_head(JsonWriter& out, const OutputTensor& tensor) {
 
 class HttpInferWriter final : public service::AnswerWriter {
  public:
-  size_t room(const service::AnsweredCall& call, Items items) const override {
-    const JsonResponse response(call, items);
+  size_t room(const service::AnsweredCall& call, Items all) const override {
+    const JsonResponse response(call, all);
+    const Items items = response.items();
     size_t room = kAround;
     for (const std::string_view text : {response.model.name, response.model.version, response.context.id})
       room += JsonWriter::string_room(text.size());
@@ -284,8 +291,9 @@ class HttpInferWriter final : public service::AnswerWriter {
     return room;
   }
 
-  u8* write(const service::AnsweredCall& call, Items items, u8* buffer) const override {
-    const JsonResponse response(call, items);
+  u8* write(const service::AnsweredCall& call, Items all, u8* buffer) const override {
+    const JsonResponse response(call, all);
+    const Items items = response.items();
     JsonWriter out(buffer);
     out.raw(R"({"model_name":)").string(response.model.name);
     out.raw(R"(,"model_version":)").string(response.model.version);
@@ -313,7 +321,7 @@ class HttpInferWriter final : public service::AnswerWriter {
     const JsonResponse response(call, items);
     for (const OutputTensor& tensor : response.tensors)
       if (response.is_binary(tensor))
-        return {.type = transport::ContentType::kBinary, .header_length = i64(bytes - response.binary_size(items))};
+        return {.type = transport::ContentType::kBinary, .header_length = i64(bytes - response.binary_size())};
     return {};
   }
   const service::FieldNames* fields() const override { return &service::kInferFields; }

@@ -54,6 +54,31 @@ OptionValue ids_of(std::string_view text, OptionLists& lists) {
   return {.kind = Kind::kList, .list = std::span(lists.elements).first(n)};
 }
 
+// How a text is generated, beside what protocols take by name. Nothing: it is another parameter.
+std::optional<const char*> set_generation(std::string_view name, const OptionValue& value, RequestView& view) {
+  GenerateOptions& options = view.generate;
+  const bool of_prompt = name == "prompt_logprobs";
+  const char* why = nullptr;
+  if (name == "n") {
+    why = service::to_count(value, &options.n);
+  } else if (name == "best_of") {
+    why = service::to_count(value, &options.best_of);
+  } else if (name == "logprobs") {
+    why = service::to_bool(value, &options.logprobs);
+  } else if (name == "top_logprobs") {
+    why = service::to_u32(value, &options.top_logprobs);
+  } else if (name == "echo") {
+    why = service::to_bool(value, &options.echo);
+  } else if (of_prompt) {
+    why = service::to_u32(value, &options.prompt_logprobs);
+  } else {
+    return {};
+  }
+  view.has_generate = true;
+  if (of_prompt) options.set_given(kPromptLogprobsField);
+  return why;
+}
+
 }  // namespace
 
 FieldError set_tensor_parameter(std::string_view name, const OptionValue& value, const char* where,
@@ -87,6 +112,8 @@ FieldError set_parameter(std::string_view name, const OptionValue& value, Reques
     why = set_datatype(value, view);
   } else if (name == "aggregation") {
     why = service::to_aggregation(value, &view.output.aggregation);
+  } else if (const auto refused = set_generation(name, value, view)) {
+    why = *refused;
   } else if (std::find(std::begin(kIgnored), std::end(kIgnored), name) == std::end(kIgnored)) {
     const bool ids = name.ends_with("_token_ids") && value.kind == Kind::kString;
     const auto error = service::set_option(name, ids ? ids_of(value.text, lists) : value, view, lists);
@@ -153,7 +180,7 @@ void InferRequest::clear() {
   base_ = {};
   version_ = id_ = {};
   outputs_ = model_outputs_ = 0;
-  items_ = 0;
+  texts_ = 0;
   for (InputTensor& tensor : inputs_) tensor.clear();
 }
 
@@ -190,13 +217,34 @@ FieldError InferRequest::check_model(ReasonText& reason) {
                                           int(version.size()), version.data())};
   const Output output = traits(routes_[u32(route)].task).output;
   model_outputs_ = rows_of(output).set;
-  if (output == Output::kGeneration && !routes_.setup(u32(route)).detokenizer)
-    return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
-                                       "Predict",
-                                       routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
     if (outputs_ & ~model_outputs_ & row.bit)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
+  return output == Output::kGeneration ? check_outputs(u32(route), reason) : FieldError{};
+}
+
+// Of a generator: the text, and what the options ask for, unless the request names its outputs.
+FieldError InferRequest::check_outputs(u32 route, ReasonText& reason) {
+  GenerateOptions& options = base_.generate;
+  const bool has_text = routes_.setup(route).detokenizer != nullptr, named = outputs_;
+  if (outputs_ & kOutText && !has_text)
+    return {"outputs", reason.print("'%s' has no tokenizer, and so no text: ask for token_id", routes_.name(route))};
+  if (outputs_ & kOutLogprob) base_.has_generate = options.logprobs = true;
+  const bool logprobs = options.logprobs || options.top_logprobs;
+  OutputSet able = 0;
+  if (logprobs) able |= kOutLogprob;
+  if (options.top_logprobs) able |= kOutTop;
+  if (options.scores_prompt()) able |= options.prompt_logprobs ? kOutPrompt : kOutPrompt & ~kOutPromptTop;
+  if (!named) {
+    outputs_ = able;
+    if (has_text) outputs_ |= kOutText;
+    if (logprobs || !has_text) outputs_ |= kOutTokenId | kOutOffsets;
+    return {};
+  }
+  for (const OutputRow& row : kOutputRows)
+    if (outputs_ & kOutByOption & ~able & row.bit)
+      return {"outputs", reason.print("%s needs the parameter %s", row.name.data(),
+                                      row.bit & kOutTop ? "top_logprobs" : "prompt_logprobs")};
   return {};
 }
 
@@ -262,12 +310,18 @@ FieldError InferRequest::finish(ReasonText& reason) {
   if (!first.shape[0]) return {"inputs", "0 items, at least 1"};
   if (first.shape[0] > items_max_)
     return {"inputs", reason.print("%llu items, at most %u", (unsigned long long)first.shape[0], items_max_)};
-  items_ = u32(first.shape[0]);
+  texts_ = u32(first.shape[0]);
+  if (FieldError error = check_best_of(base_.generate, texts_, items_max_, false, reason)) {
+    error.field += std::string_view("generate.").size();
+    return error;
+  }
   return check_model(reason);
 }
 
 FieldError InferRequest::item(u32 index, RequestView& view, ReasonText& reason) {
   view = base_;
+  make_candidate(view, index % candidates());
+  index /= candidates();
   if (input(InputName::kInputIds).given) return take_ids(index, view, reason);
   const std::string_view text = input(InputName::kText).texts[index];
   if (!text::valid_utf8(text)) return {"text", kNotUtf8};

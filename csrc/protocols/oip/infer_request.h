@@ -75,10 +75,15 @@ class InferRequest {
   FieldError set(std::string_view parameter, const OptionValue& value, ReasonText& reason) {
     return set_parameter(parameter, value, base_, lists_, reason);
   }
+  // For the arrays among its parameters.
+  OptionLists& lists() { return lists_; }
   // Checks everything that concerns the request as a whole.
   FieldError finish(ReasonText& reason);
 
-  u32 items() const { return items_; }
+  // The candidates of an input stand side by side.
+  u32 items() const { return texts_ * candidates(); }
+  u32 candidates() const { return base_.generate.candidates(); }
+  BestOf choices() const { return BestOf::of(base_.generate); }
   // Whether the model generates text.
   bool generates() const;
   // After finish().
@@ -96,6 +101,7 @@ class InferRequest {
   FieldError check_texts(InputName name, ReasonText& reason);
   FieldError check_numbers(InputName name, ReasonText& reason);
   FieldError check_model(ReasonText& reason);
+  FieldError check_outputs(u32 route, ReasonText& reason);
   FieldError take_ids(u32 index, RequestView& view, ReasonText& reason);
 
   service::ModelRoutes& routes_;
@@ -105,8 +111,8 @@ class InferRequest {
   std::string_view version_, id_;
   InputTensor inputs_[u32(InputName::kCount)];
   OutputSet outputs_ = 0, model_outputs_ = 0;  // asked for, and those that the model has
-  u32 items_ = 0;
-  std::vector<u32> ids_;  // of the item that was taken last
+  u32 texts_ = 0;                              // or lists of ids
+  std::vector<u32> ids_;                       // of the item that was taken last
 };
 
 }  // namespace fastqps::protocols

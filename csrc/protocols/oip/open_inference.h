@@ -18,6 +18,7 @@ class InferReader final : public service::RequestReader {
 
   FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) override;
   u32 items() const override { return request_.items(); }
+  u32 candidates() const override { return request_.candidates(); }
   FieldError item(u32 index, RequestView& view) override { return request_.item(index, view, item_reason_); }
   std::string_view context() const override { return context_; }
   bool streams() const override { return of_stream_ && request_.items() == 1 && request_.generates(); }
@@ -62,6 +63,7 @@ class HttpInferReader final : public service::RequestReader {
 
   FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) override;
   u32 items() const override { return request_.items(); }
+  u32 candidates() const override { return request_.candidates(); }
   FieldError item(u32 index, RequestView& view) override { return request_.item(index, view, item_reason_); }
   std::string_view context() const override { return context_; }
 

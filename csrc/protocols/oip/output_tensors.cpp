@@ -2,11 +2,17 @@
 
 #include <cstring>
 
+#include "contract/context_head.h"
+
 namespace fastqps::protocols {
 
 namespace {
 
-constexpr size_t kContextHead = 2 * sizeof(OutputSet);
+// An InferContext without its id.
+struct ContextHead {
+  OutputSet outputs, binary;
+  BestOf choices;
+};
 
 // By DType.
 constexpr std::string_view kVectorTypes[] = {"FP32", "FP32", "FP16", "INT8", "UINT8", "INT8", "UINT8"};
@@ -20,16 +26,12 @@ u64 columns_of(const EmbeddingView& e) {
 }  // namespace
 
 void InferContext::write(std::string& context) const {
-  const OutputSet sets[] = {outputs, binary};
-  static_assert(sizeof sets == kContextHead);
-  context.assign(reinterpret_cast<const char*>(sets), sizeof sets);
-  context += id;
+  context.assign(bytes_of(ContextHead{outputs, binary, choices})).append(id);
 }
 
 InferContext InferContext::read(std::string_view context) {
-  OutputSet sets[2];
-  std::memcpy(sets, context.data(), sizeof sets);
-  return {sets[0], sets[1], context.substr(kContextHead)};
+  const auto head = head_of<ContextHead>(context);
+  return {head.outputs, head.binary, head.choices, behind<ContextHead>(context)};
 }
 
 ServedModel served_model(std::string_view model_version) {
@@ -37,23 +39,50 @@ ServedModel served_model(std::string_view model_version) {
   return {model_version.substr(0, at), model_version.substr(at + 1)};
 }
 
-OutputTensors::OutputTensors(OutputSet asked, std::span<const ResponseView> items) {
+ChosenItems::ChosenItems(const BestOf& choices, std::span<const ResponseView> items) : items_(items) {
+  if (choices.candidates <= 1 || items.empty()) return;
+  std::vector<GenerationView> chosen;
+  for (size_t at = 0; at < items.size(); at += choices.candidates) {
+    choose(choices, items.subspan(at, choices.candidates), chosen);
+    for (GenerationView& each : chosen) {
+      if (&each != chosen.data()) each.prompt = {.text = chosen[0].prompt.text};
+      made_.push_back(items[at]);
+      made_.back().generation = each;
+    }
+  }
+  items_ = made_;
+}
+
+OutputTensors::OutputTensors(OutputSet asked, std::span<const ResponseView> items, u32 choices) {
   if (items.empty()) return;  // of a failure
   const ResponseView& first = items[0];
   const u64 n = items.size();
   const OutputRows& own = rows_of(first.output);
+  constexpr OutputSet kByItem = kOutText | kOutFinishReason;
   const bool any_rows = own.set & kOutOffsets;
-  u64 rows = 0;
+  u64 rows = 0, prompt_rows = 0, top = 0, prompt_top = 0;
   if (any_rows)
-    for (const ResponseView& item : items) rows += rows_of(item);
+    for (const ResponseView& item : items) {
+      const GenerationView& made = item.generation;
+      rows += rows_of(item), prompt_rows += made.prompt.token_ids.size();
+      if (!made.token_ids.empty()) top = made.top.ids.size() / made.token_ids.size();
+      if (made.prompt.token_ids.size() > 1)
+        prompt_top = made.prompt.top.ids.size() / (made.prompt.token_ids.size() - 1);
+    }
   for (const OutputRow& row : own) {
     if (asked && !(asked & row.bit)) continue;
     OutputTensor& tensor = tensors_[count_++];
     tensor.bit = row.bit;
     tensor.name = &row.name;
     tensor.datatype = &row.datatype;
-    tensor.shape[0] = row.bit == kOutOffsets ? n + 1 : any_rows ? rows : n;
+    tensor.shape[0] = row.bit & (kOutOffsets | kOutPromptOffsets) ? n + 1
+                      : row.bit & (kOutPromptTop | kOutPrompt)    ? prompt_rows
+                      : any_rows && !(row.bit & kByItem)          ? rows
+                                                                  : n;
     tensor.dimensions = 1;
+    if (row.bit & kByItem && choices > 1) tensor.shape[0] = n / choices, tensor.shape[tensor.dimensions++] = choices;
+    if (row.bit & kOutTop) tensor.shape[tensor.dimensions++] = top;
+    if (row.bit & kOutPromptTop) tensor.shape[tensor.dimensions++] = prompt_top;
     if (row.bit & (kOutEmbedding | kOutTokenEmbedding)) {
       tensor.datatype = &kVectorTypes[u32(first.embedding.dtype)];
       tensor.shape[tensor.dimensions++] = columns_of(first.embedding);
@@ -61,6 +90,10 @@ OutputTensors::OutputTensors(OutputSet asked, std::span<const ResponseView> item
       tensor.shape[tensor.dimensions++] = first.labels.size();
     }
   }
+}
+
+std::string_view word_of(FinishReason reason) {
+  return reason == FinishReason::kStop ? "stop" : reason == FinishReason::kLength ? "length" : "";
 }
 
 u32 rows_of(const ResponseView& item) {
@@ -73,6 +106,8 @@ u32 rows_of(const ResponseView& item) {
       return u32(item.entities.size());
     case Output::kSparse:
       return u32(item.sparse.ids.size());
+    case Output::kGeneration:
+      return u32(item.generation.token_ids.size());
     default:
       return 0;
   }

@@ -2,18 +2,20 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "contract/best_of.h"
 #include "core/layout.h"
 #include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 
 // Bits of outputs, for sets of them.
-enum OutputBit : u16 {
+enum OutputBit : u32 {
   kOutEmbedding = 1,
   kOutScores = 2,
   kOutLabel = 4,
@@ -25,9 +27,23 @@ enum OutputBit : u16 {
   kOutEntityEnd = 256,
   kOutTokenId = 512,
   kOutWeight = 1024,
-  kOutOffsets = 2048
+  kOutOffsets = 2048,
+  kOutFinishReason = 1 << 12,
+  kOutLogprob = 1 << 13,
+  kOutTopTokenId = 1 << 14,
+  kOutTopLogprob = 1 << 15,
+  kOutPromptTokenId = 1 << 16,
+  kOutPromptLogprob = 1 << 17,
+  kOutPromptTopTokenId = 1 << 18,
+  kOutPromptTopLogprob = 1 << 19,
+  kOutPromptOffsets = 1 << 20
 };
-using OutputSet = u16;
+using OutputSet = u32;
+// Those that a request must have an option for.
+inline constexpr OutputSet kOutTop = kOutTopTokenId | kOutTopLogprob,
+                           kOutPromptTop = kOutPromptTopTokenId | kOutPromptTopLogprob,
+                           kOutPrompt = kOutPromptTokenId | kOutPromptLogprob | kOutPromptTop | kOutPromptOffsets,
+                           kOutByOption = kOutLogprob | kOutTop | kOutPrompt;
 
 struct OutputRow {
   std::string_view name;
@@ -41,6 +57,17 @@ inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Output:
                                             {"scores", kOutScores, Output::kClassification, "FP32"},
                                             {"label", kOutLabel, Output::kClassification, "BYTES"},
                                             {"text", kOutText, Output::kGeneration, "BYTES"},
+                                            {"finish_reason", kOutFinishReason, Output::kGeneration, "BYTES"},
+                                            {"token_id", kOutTokenId, Output::kGeneration, "INT32"},
+                                            {"offsets", kOutOffsets, Output::kGeneration, "INT32"},
+                                            {"logprob", kOutLogprob, Output::kGeneration, "FP32"},
+                                            {"top_token_id", kOutTopTokenId, Output::kGeneration, "INT32"},
+                                            {"top_logprob", kOutTopLogprob, Output::kGeneration, "FP32"},
+                                            {"prompt_token_id", kOutPromptTokenId, Output::kGeneration, "INT32"},
+                                            {"prompt_logprob", kOutPromptLogprob, Output::kGeneration, "FP32"},
+                                            {"prompt_top_token_id", kOutPromptTopTokenId, Output::kGeneration, "INT32"},
+                                            {"prompt_top_logprob", kOutPromptTopLogprob, Output::kGeneration, "FP32"},
+                                            {"prompt_offsets", kOutPromptOffsets, Output::kGeneration, "INT32"},
                                             {"token_embedding", kOutTokenEmbedding, Output::kMulti, "FP32"},
                                             {"offsets", kOutOffsets, Output::kMulti, "INT32"},
                                             {"entity_label", kOutEntityLabel, Output::kEntities, "BYTES"},
@@ -78,6 +105,7 @@ static_assert(std::ranges::all_of(kTasks, [](const TaskTraits& task) { return ro
 struct InferContext {
   OutputSet outputs = 0;  // that were asked for; none: all
   OutputSet binary = 0;   // HTTP: those that are sent behind the JSON
+  BestOf choices = {};    // of each input
   std::string_view id = {};
 
   void write(std::string& context) const;
@@ -99,15 +127,26 @@ struct OutputTensor {
   std::span<const u64> sizes() const { return {shape, dimensions}; }
 };
 
-// The tensors of an answer, in the order of kOutputRows.
+// The items of an answer: those of the call, or the choices that are made of an input's candidates.
+class ChosenItems {
+ public:
+  ChosenItems(const BestOf& choices, std::span<const ResponseView> items);
+  std::span<const ResponseView> all() const { return items_; }
+
+ private:
+  std::vector<ResponseView> made_;
+  std::span<const ResponseView> items_;
+};
+
+// The tensors of an answer, in the order of kOutputRows. choices: how many items are one input's.
 class OutputTensors {
  public:
-  OutputTensors(OutputSet asked, std::span<const ResponseView> items);
+  OutputTensors(OutputSet asked, std::span<const ResponseView> items, u32 choices);
   const OutputTensor* begin() const { return tensors_; }
   const OutputTensor* end() const { return tensors_ + count_; }
 
  private:
-  static constexpr u32 kMost = 5;
+  static constexpr u32 kMost = 12;
   static_assert(std::ranges::all_of(kRowsOfOutputs, [](const OutputRows& rows) { return rows.count <= kMost; }));
   OutputTensor tensors_[kMost];
   u32 count_ = 0;
@@ -117,6 +156,8 @@ class OutputTensors {
 size_t raw_size(const OutputTensor& tensor, std::span<const ResponseView> items);
 u8* write_raw(const OutputTensor& tensor, std::span<const ResponseView> items, u8* out);
 
+// "stop" or "length"; empty: it goes on.
+std::string_view word_of(FinishReason reason);
 // How many rows an item has in tensors with offsets.
 u32 rows_of(const ResponseView& item);
 // An item's scores in the model's order. out: as many as there are.
@@ -146,7 +187,13 @@ void each_element(const OutputTensor& tensor, std::span<const ResponseView> item
       for (const ResponseView& item : items) sink.text(item.labels.empty() ? std::string_view() : item.labels[0].name);
       return;
     case kOutText:
-      for (const ResponseView& item : items) sink.text(item.generation.text);
+      for (const ResponseView& item : items) {
+        const GenerationView& made = item.generation;  // behind its prompt, of an echo
+        made.prompt.text.empty() ? sink.text(made.text) : sink.text(std::string(made.prompt.text).append(made.text));
+      }
+      return;
+    case kOutFinishReason:
+      for (const ResponseView& item : items) sink.text(word_of(item.generation.finish_reason));
       return;
     case kOutEntityLabel:
       return each_entity([&](const EntityView& entity) { sink.text(entity.label); });
@@ -158,7 +205,45 @@ void each_element(const OutputTensor& tensor, std::span<const ResponseView> item
       return each_entity([&](const EntityView& entity) { sink.integer(entity.end); });
     case kOutTokenId:
       for (const ResponseView& item : items)
-        for (const u32 id : item.sparse.ids) sink.integer(id);
+        for (const u32 id : item.output == Output::kSparse ? item.sparse.ids : item.generation.token_ids)
+          sink.integer(id);
+      return;
+    case kOutLogprob:
+      for (const ResponseView& item : items) sink.floats(item.generation.logprobs);
+      return;
+    case kOutTopTokenId:
+      for (const ResponseView& item : items)
+        for (const u32 id : item.generation.top.ids) sink.integer(id);
+      return;
+    case kOutTopLogprob:
+      for (const ResponseView& item : items) sink.floats(item.generation.top.logprobs);
+      return;
+    case kOutPromptTokenId:
+      for (const ResponseView& item : items)
+        for (const u32 id : item.generation.prompt.token_ids) sink.integer(id);
+      return;
+    // The first token of a prompt has none.
+    case kOutPromptLogprob:
+    case kOutPromptTopLogprob:
+      for (const ResponseView& item : items) {
+        const PromptView& prompt = item.generation.prompt;
+        if (prompt.token_ids.empty()) continue;
+        constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+        for (u64 i = 0; i < (tensor.dimensions > 1 ? tensor.shape[1] : 1); i++) sink.floats(std::span(&kNone, 1));
+        sink.floats(tensor.bit == kOutPromptLogprob ? prompt.logprobs : prompt.top.logprobs);
+      }
+      return;
+    case kOutPromptTopTokenId:
+      for (const ResponseView& item : items) {
+        const PromptView& prompt = item.generation.prompt;
+        if (prompt.token_ids.empty()) continue;
+        for (u64 i = 0; i < tensor.shape[1]; i++) sink.integer(0);
+        for (const u32 id : prompt.top.ids) sink.integer(id);
+      }
+      return;
+    case kOutPromptOffsets:
+      sink.integer(0);
+      for (const ResponseView& item : items) sink.integer(rows += u32(item.generation.prompt.token_ids.size()));
       return;
     case kOutWeight:
       for (const ResponseView& item : items) sink.floats(item.sparse.weights);

@@ -71,7 +71,9 @@ FieldError ChatMessages::read_message(const GivenField& field, const JsonObject&
     }
   }
   if (message.role == ChatRole::kNone) return {field.name, "a message has no role"};
-  return has_content ? FieldError{} : FieldError{field.name, "a message has no content"};
+  // As OpenAI's and vLLM's APIs: an assistant may have said nothing, as one that has only called tools.
+  if (has_content || message.role == ChatRole::kAssistant) return {};
+  return {field.name, "a message has no content, which only one of the assistant may lack"};
 }
 
 // Their texts, with a line break between them, as vLLM has it.
@@ -108,6 +110,7 @@ void ChatReader::prompt(u32, RequestView& view) const {
 FieldRows ChatReader::fields() const {
   static constexpr FieldRow kFields[] = {
       {"messages", into<&ChatReader::messages_>, kInput},
+      {"prompt", refused<"is of /v1/completions; a chat has messages">},
       {"max_completion_tokens", renamed<"max_tokens">},
       {"add_generation_prompt", into<&ChatReader::generation_prompt_>},
       {"continue_final_message", into<&ChatReader::continues_>},

@@ -20,10 +20,9 @@ ErrorKind kind_of(const transport::HttpError& error, u16 status) {
       return {"invalid_request_error", error.field == "model" ? "model_not_found" : "not_found"};
     case 429:
       return {"rate_limit_error", "rate_limit_exceeded"};
-    default: {
-      const bool too_long = std::string_view(error.message).find("maximum context length") != std::string_view::npos;
-      return {status < 500 ? "invalid_request_error" : "server_error", too_long ? "context_length_exceeded" : nullptr};
-    }
+    default:
+      return {status < 500 ? "invalid_request_error" : "server_error",
+              error.fault == FieldFault::kTooLong ? "context_length_exceeded" : nullptr};
   }
 }
 
@@ -31,12 +30,8 @@ ErrorKind kind_of(const transport::HttpError& error, u16 status) {
 
 void write_openai_error(const transport::HttpError& error, transport::HttpErrorBody& body) {
   const ErrorKind kind = kind_of(error, body.status);
-  // A dispatcher's refusal has no field apart, and the option's name of predict.proto.
-  constexpr std::string_view kOptions = "generate.";
-  std::string_view message = error.message;
-  if (error.field.empty() && message.starts_with(kOptions)) message.remove_prefix(kOptions.size());
   body.text = R"({"error":{"message":)";
-  transport::append_json_string(body.text, message);
+  transport::append_json_string(body.text, error.message);
   body.text += R"(,"type":")" + std::string(kind.type) + R"(","param":)";
   if (error.field.empty()) {
     body.text += "null";

@@ -20,6 +20,14 @@ std::string_view kind_of(std::string_view label) {
   return begins(label) || label.starts_with("I-") ? label.substr(2) : label;
 }
 
+// The option that a dispatcher's reason begins with, as RefusalWriter::refuse_field() writes it; empty: none.
+std::string_view option_in(std::string_view message) {
+  const std::string_view field = message.substr(0, message.find(": "));
+  std::string_view found;
+  any_option(kGenerateOptions, [&](const auto& row) { return field == row.path && (found = row.path, true); });
+  return found;
+}
+
 // A joined entity's: without whatever stands in front of the first hyphen.
 std::string_view name_of(std::string_view label) { return label.substr(label.find('-') + 1); }
 
@@ -116,6 +124,7 @@ Refusal AnswerReader::read_reason(u32 slot) {
   if (code == u16(StatusCode::kResourceExhausted)) tables_.items.shares.refused(tables_.items.tenant(slot));
   Refusal refusal = tables_.refusals.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal, "%s",
                                             text::repaired_utf8(text).c_str());
+  refusal.field = option_in(refusal.message);
   if (retry_after_ms) refusal.retry_after_ns(u64(retry_after_ms) * 1'000'000);
   return refusal;
 }

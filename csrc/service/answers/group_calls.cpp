@@ -131,7 +131,10 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
 // Names the field as the protocol does, also at the beginning of the message, and at its end which input is wrong.
 void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
   const FieldNames* const names = group.writer->fields();
-  const auto named = [&](std::string_view each) { return names ? names->of(each) : each; };
+  const auto named = [&](std::string_view each) -> std::string_view {
+    if (group.structure_field && each.starts_with("generate.structure")) return group.structure_field;
+    return names ? names->of(each) : each;
+  };
   const std::string_view field = refusal.field, name = named(field);
   std::string_view message = refusal.message;
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());

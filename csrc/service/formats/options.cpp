@@ -150,6 +150,7 @@ const char* set_structure(const NamedStructure& structure, const OptionValue& va
   if (view.generate.structure) return "is given beside another structure";
   view.has_generate = true;
   view.generate.structure = i32(structure.kind);
+  view.generate.structure_field = structure.name;
   return to_text(value, &view.generate.structure_text);
 }
 

@@ -57,6 +57,7 @@ inline constexpr FieldNames kInferFields{.text = "text",
                                          .model = "model_name",
                                          .dtype = "datatype",
                                          .generate = "parameters"};
+inline constexpr FieldNames kGenerateFields = one_field("text_input");                               // Triton's
 inline constexpr FieldNames kEmbeddingsFields = one_field("input");                                  // OpenAI's
 inline constexpr FieldNames kCompletionsFields = one_field("prompt");                                // OpenAI's
 inline constexpr FieldNames kEmbedTextsFields = one_field("texts", "output_dimension", "truncate");  // Cohere's

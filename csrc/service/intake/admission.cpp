@@ -74,6 +74,11 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
   const OutputOptions& output = view.output;
   const char* name = routes_.name(r);
   if (streams) return refusals_.refuse_field("model", "'%s' does not generate text; call Predict", name);
+  if (view.input == Input::kChat)
+    return refusals_.refuse_field("chat.messages",
+                                  "the model '%s' %s, and a conversation is for models that generate text; "
+                                  "send text",
+                                  name, traits(route.task).does);
   if (view.has_generate)
     return refusals_.refuse_field("generate", "the model '%s' does not generate text; leave it unset", name);
   if (output.dimensions > route.dimensions)

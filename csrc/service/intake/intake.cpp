@@ -90,6 +90,16 @@ bool RequestQueue::is_one_batch(u32 slot) const {
          tables_.items.counts.slots(tables_.items.tenant(slot)) <= tables_.groups[g].slots;
 }
 
+// The large answers that the slot's call has.
+u32 RequestQueue::large_of_call(u32 slot) const {
+  const u32 g = tables_.items[slot].group;
+  u32 held = 0;
+  for (u32 each = g == Groups::kNone ? g : tables_.groups.first(g); each != Groups::kNone;
+       each = tables_.groups.next(each))
+    held += tables_.slots.slot(each).large_answer != 0;
+  return held;
+}
+
 // Only an answer that grows with the input, or with the request's options, may need more room than a slot has.
 Refusal RequestQueue::hold_answer(u32 slot, Reject& why) {
   Slot& s = tables_.slots.slot(slot);
@@ -118,6 +128,8 @@ Refusal RequestQueue::hold_answer(u32 slot, Reject& why) {
         "this tenant has its share of this front door's %llu places for large answers: %u", all, large.of(tenant));
   } else if (large.hold(slot, bytes, tenant)) {
     return {};
+  } else if (Refusal never = tables_.fit.check_large(tables_.items[slot].group, large_of_call(slot), all)) {
+    return never;
   } else {
     refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
                                       "all %llu places of this front door for large answers are in use", all);

@@ -31,6 +31,7 @@ class RequestQueue {
  private:
   bool has_room(u32 route, u32 kind) const;
   bool is_one_batch(u32 slot) const;
+  u32 large_of_call(u32 slot) const;
   void make_way(u32 route);
   Refusal hold_answer(u32 slot, Reject& why);
   const Refusal& refuse(u32 slot, Reject why, const Refusal& refusal);

@@ -368,9 +368,11 @@ Refusal SlotInput::check_ids(const char* field, const u32* ids, u32 n, const Rou
 
 // Gateways look for OpenAI's words, to try a model with a larger context.
 Refusal SlotInput::too_long(const char* field, u32 tokens, u32 limit) {
-  return tables_.refusals.refuse_field(
+  Refusal refusal = tables_.refusals.refuse_field(
       field, "%u tokens, at most %u; set truncate to have it cut; this model's maximum context length is %u tokens",
       tokens, limit, limit);
+  refusal.fault = FieldFault::kTooLong;
+  return refusal;
 }
 
 Refusal SlotInput::check(TokenizeResult& result, Item& item) {

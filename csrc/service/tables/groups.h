@@ -130,6 +130,7 @@ struct Group {
   u32 tokenized = 0;   // items whose tokens are counted
   u64 tokens = 0;      // and how many they have
   u32 route = 0;       // of its newest item, for the counters
+  const char* structure_field = nullptr;  // GenerateOptions::structure_field, of all items
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
   bool closing = false;  // a stream of a draining server: no further messages are read
   bool in_pieces = false;

@@ -262,6 +262,14 @@ class CallFit {
                             "%u inputs, and at most %u can wait (%s): send fewer in a call", groups_[group].items, most,
                             setting);
   }
+  // If a call has all places for large answers itself, and needs one more.
+  Refusal check_large(u32 group, u64 held, u64 most) const {
+    if (!together(group) || held < most || groups_[group].writer->has_item_statuses()) return {};
+    return refusals_.refuse(StatusCode::kInvalidArgument,
+                            "this call's answers need more than the %llu places that this front door has for large "
+                            "ones: send fewer inputs in a call, or ask for fewer choices or log-probabilities",
+                            (unsigned long long)most);
+  }
 
  private:
   bool together(u32 group) const { return group != Groups::kNone && groups_[group].kind == GroupKind::kTogether; }

@@ -360,7 +360,7 @@ TEST(wrong_completions) {
       {R"({"temperature":1e400,"prompt":"a"})", "temperature: a number beyond 64 bits"},
       {R"({"prompt":[18446744073709551616]})", ": the body is not valid JSON: Problem while parsing a number"},
       {R"({"prompt":"a","top_k":-2})", "top_k: must be an integer, 0 or more"},
-      {R"({"prompt":"a","messages":[]})", "messages: is not a field of this request"},
+      {R"({"prompt":"a","messages":[]})", "messages: are of /v1/chat/completions"},
   };
   check_wrong(reader, cases);
 }

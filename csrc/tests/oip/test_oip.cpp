@@ -79,15 +79,19 @@ TEST(parameters_of_each_kind) {
   CHECK_EQ(InferContext::read(reader.context()).id, "id");
 }
 
-// Its answer would be an empty text.
-TEST(a_generator_without_a_tokenizer_is_refused) {
+// Its answer has no text.
+TEST(a_generator_without_a_tokenizer_gives_token_ids) {
   World w;
   w.segment.route(0).task = Task::kGenerate;
   InferReader reader(*w.routes, kItemsMax, false);
   u32 items;
-  CHECK_EQ(std::string(read(reader, raw_ids(), items).field), "model_name");
+  const auto outputs = [&] {
+    CHECK(!read(reader, raw_ids(), items));
+    return InferContext::read(reader.context()).outputs;
+  };
+  CHECK_EQ(outputs(), OutputSet(kOutTokenId | kOutOffsets));
   w.routes->setup(0).detokenizer = std::make_shared<text::Detokenizer>(text::Detokenizer::Tokens{});
-  CHECK(!read(reader, raw_ids(), items));
+  CHECK_EQ(outputs(), OutputSet(kOutText));
 }
 
 // Nor has it an answer to completions that do not ask for log-probabilities.
@@ -183,7 +187,8 @@ TEST(damaged_requests_are_read_or_refused) {
 
 TEST(responses_fit_their_room) {
   const AnswerWriter& writer = kInferWriter;
-  const std::string context = "\0\0\0\0id"s;
+  std::string context;
+  InferContext{.id = "id"}.write(context);
   const AnsweredCall call{context, "m@1@2"};
   const float values[] = {1, 2, 3};
   const LabelView labels[] = {{"second", 0.75f, 1}, {"first", 0.25f, 0}};
@@ -213,7 +218,8 @@ TEST(responses_fit_their_room) {
 
 TEST(messages_of_a_stream) {
   const AnswerWriter& writer = kInferStreamWriter;
-  const std::string context = "\0\0\0\0id"s;
+  std::string context;
+  InferContext{.outputs = kOutText | kOutEmbedding, .id = "id"}.write(context);
   const AnsweredCall call{context, "m@2"};
   const std::string head = delimited(1, "m") + delimited(2, "2") + delimited(3, "id");
   const auto final = [](u8 value) {

@@ -54,7 +54,7 @@ std::string ids_input(const std::string& rest) {
 std::string_view context_of(OutputSet outputs = 0, OutputSet binary = 0, std::string_view id = {}) {
   static std::vector<std::unique_ptr<std::string>> contexts;
   std::string& context = *contexts.emplace_back(std::make_unique<std::string>());
-  InferContext{outputs, binary, id}.write(context);
+  InferContext{.outputs = outputs, .binary = binary, .id = id}.write(context);
   return context;
 }
 
@@ -132,12 +132,12 @@ TEST(forms_of_the_outputs) {
     OutputSet outputs, binary;
   } cases[] = {
       {"", 0, 0},
-      {R"("parameters":{"binary_data_output":true},)", 0, 0xffff},
-      {R"("outputs":[{"name":"scores"}],"parameters":{"binary_data_output":true},)", kOutScores, 0xffff},
+      {R"("parameters":{"binary_data_output":true},)", 0, ~OutputSet(0)},
+      {R"("outputs":[{"name":"scores"}],"parameters":{"binary_data_output":true},)", kOutScores, ~OutputSet(0)},
       {R"("outputs":[{"name":"scores","parameters":{"binary_data":true}},{"name":"label"}],)", kOutScores | kOutLabel,
        kOutScores},
       {R"("outputs":[{"name":"label","parameters":{"binary_data":false}}],"parameters":{"binary_data_output":true},)",
-       kOutLabel, 0xffff & ~kOutLabel},
+       kOutLabel, ~OutputSet(kOutLabel)},
   };
   Door door;
   for (const auto& each : cases) {
@@ -307,7 +307,7 @@ TEST(responses_in_json_and_behind_it) {
   ResponseView item;
   item.output = Output::kGeneration;
   item.generation.text = "zwölf\t";
-  CHECK_EQ(written({context_of(), "m@1@2"}, {&item, 1}, &json),
+  CHECK_EQ(written({context_of(kOutText), "m@1@2"}, {&item, 1}, &json),
            head + R"("outputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["zwölf\t"]}]})");
 
   const EntityView found[] = {{"PER", 0.5f, 1, 4}, {"LOC", 1, 5, 6}};

@@ -130,6 +130,21 @@ TEST(likeliest_tokens_take_large_answers) {
   CHECK(test.answer(more).fields["grpc-message"].find("top_logprobs: 8, at most 7 for 24 tokens") != std::string::npos);
 }
 
+// It may have them when others are answered, if there are as many at all.
+TEST(a_call_that_can_never_have_its_large_answers_is_invalid) {
+  Sizes sizes = Generating::usual();
+  sizes.large_answers = 2, sizes.large_answer_bytes = (TokenAnswer::bytes(kMaxOutput, 7) + 63) / 64 * 64;
+  Generating test(sizes);
+  const i32 three = test.send("Predict", {.ids = {5}, .top_logprobs = 7, .n = 3});
+  CHECK_EQ(test.answer(three).code(), "3");
+  CHECK(test.answer(three).fields["grpc-message"].find("more than the 2 places") != std::string::npos);
+
+  Generating busy(sizes);
+  busy.start("Predict", {.ids = {5}, .top_logprobs = 7});
+  const i32 two = busy.send("Predict", {.ids = {5}, .top_logprobs = 7, .n = 2});
+  CHECK_EQ(busy.answer(two).code(), "8");
+}
+
 // The tokens of the prompt stand in front of the answer's, and come with its first part.
 TEST(prompts_have_log_probabilities_when_asked) {
   Generating test;

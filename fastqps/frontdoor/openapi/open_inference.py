@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastqps._front import INFER_OUTPUTS
 from fastqps.frontdoor.openapi import schemas as js
 from fastqps.frontdoor.openapi.schemas import Json
 
@@ -34,9 +33,7 @@ _INPUT = js.fields(
     data=_ELEMENTS,
     parameters=js.optional(js.fields(binary_data_size=js.COUNT)),
 )
-_OUTPUT = js.fields(
-    "name", name={"enum": [*dict.fromkeys(name for _, name, _ in INFER_OUTPUTS)]}, parameters=js.optional(js.fields())
-)
+_OUTPUT = js.fields("name", name=js.STRING, parameters=js.optional(js.fields()))
 _INFER = js.fields(
     "inputs",
     id=js.optional(js.STRING),
@@ -51,6 +48,35 @@ _INFERRED = js.fields(
     model_version=js.STRING,
     id=js.STRING,
     outputs=js.array(_TENSOR),
+)
+_PARAMETERS: Json = {
+    **js.GENERATE_OPTIONS,
+    "logprobs": js.optional(js.BOOL),
+    "top_logprobs": js.optional(js.COUNT),
+    "prompt_logprobs": js.optional(js.COUNT),
+    "echo": js.optional(js.BOOL),
+}
+_GENERATE = js.fields(
+    "text_input", text_input=js.STRING, id=js.optional(js.STRING), parameters=js.optional(js.fields(**_PARAMETERS))
+)
+_NUMBERS = js.array({"type": ["number", "null"]})
+_MADE: Json = {
+    "text_output": js.STRING,
+    "finish_reason": {"enum": ["stop", "length"]},
+    **{prompt + "token_id": js.array(js.COUNT) for prompt in ("", "prompt_")},
+    **{prompt + "logprob": _NUMBERS for prompt in ("", "prompt_")},
+    **{prompt + "top_token_id": js.array(js.array(js.COUNT)) for prompt in ("", "prompt_")},
+    **{prompt + "top_logprob": js.array(_NUMBERS) for prompt in ("", "prompt_")},
+}
+_GENERATED = js.fields(
+    "model_name model_version text_output finish_reason num_input_tokens num_output_tokens",
+    model_name=js.STRING,
+    model_version=js.STRING,
+    id=js.STRING,
+    **_MADE,
+    num_input_tokens=js.COUNT,
+    num_output_tokens=js.COUNT,
+    other_choices=js.array(js.fields("text_output finish_reason", **_MADE)),
 )
 _METADATA = js.fields(
     "name versions platform inputs outputs",
@@ -71,9 +97,22 @@ def _of_a_model() -> dict[tuple[str, str], Json]:
     infer = js.operation(
         "Predict; with the binary tensor data extension", _INFERRED, ERROR, request=_INFER, example=_EXAMPLE
     )
+    generate, stream = (
+        js.operation(
+            summary,
+            _GENERATED,
+            ERROR,
+            request=_GENERATE,
+            example={"text_input": "She have a apple."},
+            streamed=streamed,
+        )
+        for summary, streamed in (("Generate", False), ("Generate, piece by piece", True))
+    )
     ready = js.fields("name ready", name=js.STRING, ready=js.BOOL)
     rows = {
         ("POST", "/infer"): infer,
+        ("POST", "/generate"): generate,
+        ("POST", "/generate_stream"): stream,
         ("GET", ""): js.operation("The model's inputs and outputs", _METADATA, ERROR, refusals=_NO_MODEL),
         ("GET", "/ready"): js.operation(
             "Whether the model is served", ready, ERROR, refusals={**_NO_MODEL, 503: "It is not."}

@@ -1,4 +1,4 @@
-"""``python -m fastqps.models.chat.child``: derives the table of a template within limits of time and memory.
+"""``python -m fastqps.models.chat.child CPU_S``: derives the table of a template within limits of time and memory.
 
 It reads JSON from its standard input, ``{"template", "names", "tokens"}``, and writes ``{"table", "why"}``. Tokens are
 the special ones: ``[text, id, takes white space before, behind]``.
@@ -20,7 +20,6 @@ from fastqps.models.chat.spellings import Spellings
 from fastqps.models.chat.table import ChatTable, Part
 from fastqps.models.chat.template import ChatTemplate
 
-CPU_S = 10
 ADDRESS_SPACE_BYTES = 1 << 30
 FORM_MAX = 64
 """The longest form of a time in a table: its text is at most 12 times as long, with kTimeBytes in csrc/text."""
@@ -39,7 +38,8 @@ def main() -> None:
 
 def question() -> Any:
     """What this process is asked. From now on it is limited: it renders a template that nobody has read."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    cpu_s = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     return json.loads(sys.stdin.read())

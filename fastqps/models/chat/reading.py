@@ -17,6 +17,8 @@ from fastqps.models.files.reading import has_file, optional_object, read_regular
 from fastqps.models.tokenizers.keys import CHAT_TEMPLATE, CONFIG
 
 TEMPLATE_BYTES_MAX = 64 << 10  # the card holds it, and has 256 KiB
+CPU_S = 10
+"""What a child process may take for one template."""
 _WALL_S = 120.0
 
 
@@ -82,7 +84,7 @@ def _derived(template: str, names: Mapping[str, str], tokens: list[tuple[str, in
 
 def ask_child(module: str, question: Any) -> Any:
     """What the module, run as a process of its own, writes for the question. ``ModelError`` where it does not end."""
-    command = [sys.executable, "-m", module]
+    command = [sys.executable, "-m", module, str(CPU_S)]
     given = json.dumps(question).encode()
     try:
         ended = subprocess.run(command, input=given, capture_output=True, timeout=_WALL_S, check=False)

@@ -1,4 +1,4 @@
-"""``python -m fastqps.models.scores.child``: renders a template with given variables, within limits of time and memory.
+"""``python -m fastqps.models.scores.child CPU_S``: renders a template with given variables, within limits of CPU time.
 
 It reads ``{"template", "variables"}`` as JSON from its standard input, a list of variables for each text, and writes a
 list of ``[text, error]``. A template has no ``strftime_now``: a model's answers do not change with the date.

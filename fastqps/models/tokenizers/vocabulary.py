@@ -45,16 +45,17 @@ def split_markers(source: str, markers: Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turns a panic of the `tokenizers` package into ``ValueError``.
+    """Turns a failure of the `tokenizers` package into ``ValueError``.
 
-    Its panics are no ``Exception``: one text that the package cannot handle would end whoever tokenizes it.
+    Its errors are plain ``Exception``, and its panics are not even that: one text that the package cannot handle would
+    end whoever tokenizes it.
     """
     try:
         yield
-    except BaseException as panic:
-        if type(panic).__name__ != "PanicException":  # pyo3_runtime's, which no module exports
+    except BaseException as failure:
+        if type(failure) is not Exception and type(failure).__name__ != "PanicException":  # which no module exports
             raise
-        raise ValueError(f"the tokenizers package failed: {panic}") from None
+        raise ValueError(f"the tokenizers package failed: {failure}") from None
 
 
 def load_package(source: str) -> Any:

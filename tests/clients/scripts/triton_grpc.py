@@ -54,6 +54,8 @@ def generated() -> list[str]:
 pieces = max((generated() for _ in range(50)), key=len)
 client.stop_stream()
 
+sampled = {"max_tokens": 8, "temperature": 1.0, "seed": 3, "n": 2, "logprobs": True, "top_logprobs": 2}
+scored = client.infer("grammar", [tensor(GIVEN.prompt)], parameters=sampled)
 answer(
     ready=[client.is_server_live(), client.is_server_ready(), client.is_model_ready("wordllama")],
     unready=client.is_model_ready("none"),
@@ -68,6 +70,8 @@ answer(
     generated=client.infer("grammar", [tensor(GIVEN.prompt)], parameters=options).as_numpy("text")[0],
     streamed=streamed,
     pieces=pieces,
+    scored={name: scored.as_numpy(name).tolist() for name in ("token_id", "logprob", "offsets", "top_token_id")},
+    choices=[[each.decode() for each in row] for row in scored.as_numpy("text")],
     refused=refused,
 )
 client.close()

@@ -42,6 +42,8 @@ try:
 except triton.InferenceServerException as error:
     refused = f"{error.status()}: {error.message()}"
 generation = client.infer("grammar", [tensor(GIVEN.prompt)], parameters={"max_tokens": GIVEN.count_max})
+sampled = {"max_tokens": 8, "temperature": 1.0, "seed": 3, "n": 2, "logprobs": True, "top_logprobs": 2}
+scored = client.infer("grammar", [tensor(GIVEN.prompt)], parameters=sampled)
 answer(
     ready=[client.is_server_live(), client.is_server_ready(), client.is_model_ready("wordllama")],
     unready=client.is_model_ready("none"),
@@ -54,6 +56,8 @@ answer(
     many=client.infer("wordllama", [tensor(*GIVEN.texts)]).as_numpy("embedding"),
     concurrent=[call.get_result(timeout=30).as_numpy("embedding")[0] for call in calls],
     generated=generation.as_numpy("text")[0],
+    scored={name: scored.as_numpy(name).tolist() for name in ("token_id", "logprob", "offsets", "top_token_id")},
+    choices=[[each.decode() for each in row] for row in scored.as_numpy("text")],
     refused=refused,
 )
 client.close()

@@ -80,6 +80,7 @@ def test_one_copy_for_all(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> 
     assert "weights of m (cuda:0) was ended by SIGKILL: restarting all 2 dispatchers of cuda:0" in server.log()
 
 
+@pytest.mark.nightly  # test_one_copy_for_all shares always, and tests/cuda/test_cuda_arena.py lays out every decoder
 def test_a_generator_over_shared_weights(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama-gqa-tied")
     flags = ("--dispatchers=1", "--max-output-tokens=16", "--max-running=8")
@@ -92,6 +93,7 @@ def test_a_generator_over_shared_weights(serve: Serve, gpu: dict[str, str], tmp_
         assert [client.generate(ids, max_tokens=12, ignore_eos=True).token_ids for ids in prompts] == exact
 
 
+@pytest.mark.nightly  # test_one_copy_for_all shares always, and tests/cuda/test_cuda_arena.py lays out FP8 weights
 def test_quantised_weights_are_shared(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     if reason := refused(torch.device("cpu")):
         pytest.skip(f"this torch multiplies no FP8 on a CPU: {reason}")

@@ -152,7 +152,7 @@ def test_a_modelled_gpu_runs_thousands_of_sequences(
     """Up to the knee, or to the time for a token. The device's own time decides, however busy the machine is."""
     step = dict(zip(("fixed_us", "per_token_us", "per_item_us"), costs, strict=True))
     device = f"--device=sim:{write_profile(tmp_path / 'p.toml', step, task='generate')}"
-    server = serve(f"--model=m={write_generator(tmp_path / 'g')}", device, "--dispatchers=1")
+    server = serve(f"--model=m={write_generator(tmp_path / 'g')}", device, "--dispatchers=1", "--slots=4096")
     [line] = choices(server)
     assert line.startswith(f"max-running auto: {chosen} of at most 4096, ") and line.endswith(end), line
     assert server.metrics()["fastqps_cache_slots{m}"] == chosen

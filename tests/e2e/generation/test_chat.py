@@ -215,6 +215,7 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
         ({}, "messages", "must be given"),
         ({"messages": "x"}, "messages", "an array of messages"),
         ({"messages": [{"role": "user"}]}, "messages", "no content"),
+        ({"messages": [{"role": "system", "content": None}, USER]}, "messages", "no content"),
         ({"messages": [{"content": "x"}]}, "messages", "no role"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages", "'wizard'"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages", "tools"),
@@ -225,7 +226,15 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "x"}}]
         ({"messages": [USER], "modalities": ["audio"]}, "modalities", "text"),
         ({"messages": [USER], "chat_template": "{{ 1 }}"}, "chat_template", "own"),
         ({"messages": [USER], "continue_final_message": True, "add_generation_prompt": True}, None, "together"),
-        ({"messages": [USER], "prompt": "x"}, "prompt", "not a field"),
+        ({"messages": [USER], "prompt": "x"}, "prompt", "is of /v1/completions"),
+        ({"messages": [USER], "nope": "x"}, "nope", "not a field"),
+        ({"messages": [USER], "options": {"num_ctx": 8}}, "options", "its members are fields of the request"),
+        ({"messages": [USER], "format": "json"}, "format", "use response_format"),
+        ({"messages": [USER], "keep_alive": "5m"}, "keep_alive", "leave it out"),
+        ({"messages": [USER], "think": False}, "think", "use enable_thinking"),
+        ({"messages": [USER], "n_predict": 5}, "n_predict", "use max_tokens"),
+        ({"messages": [USER], "extra_body": {"top_k": 5}}, "extra_body", "parameter of OpenAI's client"),
+        ({"messages": [USER], "response_format": "json_object"}, "response_format", '{"type": "json_object"}'),
         ({"messages": [USER], "model": "plai"}, "messages", "no chat template"),
     ],
 )
@@ -252,6 +261,23 @@ def test_what_is_in_no_table_is_known(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
     card = load_card(str(tmp_path))
     assert card.chat and card.chat.table and ("assistant", "</think>") in card.chat.table.questions
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        {"role": "assistant"},
+        {"role": "assistant", "content": None},
+        {"role": "assistant", "content": []},
+        # as openai's client gives an answer back
+        {"role": "assistant", "content": None, "refusal": None, "tool_calls": [], "function_call": None, "audio": None},
+    ],
+)
+def test_an_assistant_may_have_said_nothing(server: Server, silent: dict[str, Any]) -> None:
+    status, answer = post(server, {"messages": [USER, silent, USER]})
+    assert status == 200
+    said = "user: Hi <|end|>\nassistant: \nuser: Hi <|end|>\nassistant:"
+    assert answer["choices"][0]["message"]["content"] == said
 
 
 @pytest.mark.parametrize(
@@ -282,6 +308,8 @@ def test_token_ids(server: Server, path: str, body: dict[str, Any], wanted: Any)
     ("path", "body", "status", "message"),
     [
         ("/tokenize", {"prompt": 3}, 400, "prompt: must be a string"),
+        ("/tokenize", {"model": "chat", "text": "x"}, 400, "prompt: must be given, or messages"),
+        ("/tokenize", {"model": "chat", "prompt": None}, 400, "prompt: must be given, or messages"),
         ("/tokenize", {"prompt": "x", "return_token_strs": 1}, 400, "return_token_strs: must be a bool"),
         ("/tokenize", {"prompt": "x", "add_special_token": True}, 400, "add_special_token: is not a field"),
         ("/tokenize", {"messages": [USER, THOUGHT]}, 400, "messages: the conversation is in no table"),

@@ -142,6 +142,14 @@ def test_wrong_choices_are_refused(client: fastqps.Client, post: Poster) -> None
             client.generate("The", **options)  # type: ignore[arg-type]
     status, refused = post("/v1/completions", {"prompt": "a", "guided_choice": ["a", 1]})
     assert status == 400 and "guided_choice" in str(refused)
+    # Each answer would have the same scores, which are computed for each.
+    for field in ("n", "best_of"):
+        with pytest.raises(errors.InvalidArgument, match=f"generate.{field}: 2, at most 1 with choices: choice_scores"):
+            client.generate("The", choices=["a", "b"], **{field: 2})  # type: ignore[arg-type]
+        status, refused = post("/v1/completions", {"prompt": "a", "guided_choice": ["a", "b"], field: 2})
+        assert (status, refused["error"]["param"]) == (400, field), refused
+    with pytest.raises(errors.InvalidArgument, match="at most 1 with choices"):
+        list(client.generate_stream("The", choices=["a", "b"], n=2))
     with pytest.raises(ValueError, match="choices: no text"):
         client.generate("The", choices=[])
     assert client.generate("The", choices=["a"]).text == "a"
@@ -175,6 +183,8 @@ def test_the_engine_answers_as_the_server(client: fastqps.Client, checkpoint: Pa
         assert made.logprobs == answer.logprobs and made.choice_scores is not None and answer.choice_scores is not None
         for mine, its in zip(made.choice_scores, answer.choice_scores, strict=True):
             assert (mine.logprob, mine.score) == pytest.approx((its.logprob, its.score), rel=1e-6)
+    with pytest.raises(ValueError, match="n 2 is out of range: 1 with choices"):
+        engine.generate(prompts, choices=["a", "b"], n=2)
     for wrong in (["a", "a"], ["q" * 250], [f"{i}" for i in range(65)], []):
         with pytest.raises(ValueError, match="choices"):
             engine.generate(prompts, choices=wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -139,6 +140,14 @@ def test_every_way_to_ask(client: fastqps.Client, server: Server, checkpoint: Pa
     assert (chunk.prompt_logprobs, chunk.finish_reason) == (wanted.prompt_logprobs, "length")
     short = client.generate([7], prompt_logprobs=0, max_tokens=0)
     assert short.prompt_logprobs == PromptLogprobs([7], [])
+    for prompt, scored, top, most in itertools.product(([7], [5, 6, 7]), (0, 2), (0, 2), (0, 1, 3)):
+        few: Any = {"prompt_logprobs": scored, "top_logprobs": top, "logprobs": True, "max_tokens": most}
+        whole = client.generate(prompt, **few)
+        assert whole == engine.generate([prompt], **few)[0], few
+        first, mine = next(iter(client.generate_stream(prompt, **few))), next(engine.generate_stream(prompt, **few))
+        assert first.prompt_logprobs == mine.prompt_logprobs == whole.prompt_logprobs
+        if not most:
+            assert first == mine
 
     async def ask() -> Any:
         async with fastqps.AsyncClient(server.address) as aio:

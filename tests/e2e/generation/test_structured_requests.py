@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import jsonschema
 import pytest
 from generators import write_generator
@@ -22,6 +23,8 @@ from serving import Server
 
 import fastqps
 from fastqps import errors
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
 
 SCHEMA = {
     "type": "object",
@@ -235,7 +238,7 @@ def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, 
     else:
         raise AssertionError(outputs)
     status, answer = post("/v2/models/tiny/infer", {"inputs": [text], "parameters": {"guided_regex": "(a"}})
-    assert status == 400 and "generate.structure" in answer["error"], answer
+    assert status == 400 and answer["error"].startswith("guided_regex: "), answer
 
 
 @pytest.mark.parametrize(
@@ -250,13 +253,50 @@ def test_open_inference_takes_them_as_parameters(post: Poster, asked: dict[str, 
         ({"guided_choice": []}, "guided_choice"),
         ({"guided_choice": ["a", ""]}, "guided_choice"),
         ({"guided_json": {"type": "strin"}}, "strin"),
-        ({"guided_json": {"type": "strin"}}, "structure: "),
     ],
 )
 def test_wrong_ones_are_refused_by_name(post: Poster, asked: dict[str, Any], place: str) -> None:
     status, answer = post("/v1/completions", {"prompt": "a", **asked})
     assert status == 400 and place in answer["error"]["message"], answer
     assert "generate." not in answer["error"]["message"], answer
+
+
+BAD = {"type": "strin"}
+
+
+@pytest.mark.parametrize("form", [{"prompt": "a"}, {"messages": [{"role": "user", "content": "a"}]}])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"guided_json": BAD}, "guided_json"),
+        ({"guided_regex": "(a"}, "guided_regex"),
+        ({"guided_grammar": "start: a"}, "guided_grammar"),
+        ({"structured_outputs": {"json": BAD}}, "structured_outputs.json"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": BAD}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"guided_regex": "a" * 70_000}, "guided_regex"),  # refused in front of the dispatcher
+        ({"guided_json": ""}, "guided_json"),
+    ],
+)
+def test_a_refusal_names_the_field_that_was_given(
+    post: Poster, form: dict[str, Any], stream: bool, asked: dict[str, Any], field: str
+) -> None:
+    path = "/v1/completions" if "prompt" in form else "/v1/chat/completions"
+    status, answer = post(path, {**form, **asked, "stream": stream})
+    assert status == 400 and answer["error"]["message"].startswith(f"{field}: "), answer
+    assert (answer["error"]["param"], answer["error"]["type"]) == (field, "invalid_request_error")
+
+
+def test_grpc_names_the_field_of_a_dispatchers_refusal(server: Server) -> None:
+    request = pb.PredictRequest(text="a", generate=pb.GenerateOptions(structure=3, structure_text="(a"))
+    with grpc.insecure_channel(server.address) as channel, pytest.raises(grpc.RpcError) as error:
+        predict_pb2_grpc.PredictServiceStub(channel).Predict(request)
+    assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    (details,) = (value for key, value in error.value.trailing_metadata() if key == "grpc-status-details-bin")
+    assert b"google.rpc.BadRequest" in details and b"\x12generate.structure" in details
 
 
 def test_a_dispatcher_that_dies_in_the_middle_changes_no_text(serve: Callable[..., Server], checkpoint: Path) -> None:

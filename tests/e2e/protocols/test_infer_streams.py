@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 from apis import Api
 from reflected import method_at
 from serving import PATIENCE_S
@@ -70,6 +71,26 @@ def test_generations_come_in_pieces(api: Api) -> None:
         assert [final(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
         expected = api.client.generate(text, model="grammar", max_tokens=20).text
         assert "".join(part for piece in pieces for part in texts_in(piece)) == expected
+
+
+def test_pieces_have_log_probabilities(api: Api) -> None:
+    (text, *_), options = SENTENCES, {"max_tokens": 6, "top_logprobs": 2, "prompt_logprobs": 0}
+    made = api.client.generate(text, model="grammar", logprobs=True, **options)  # type: ignore[arg-type]
+    found = [
+        tensors(response.infer_response.outputs, response.infer_response.raw_output_contents)
+        for response in stream(api, [asked([text], "grammar", text, **options)])
+    ]
+    assert [id for piece in found for id in piece["token_id"]] == made.token_ids
+    assert np.concatenate([piece["logprob"] for piece in found]) == pytest.approx(made.logprobs, abs=1e-5)
+    assert np.concatenate([piece["top_token_id"] for piece in found]).shape == (len(made.token_ids), 2)
+    assert made.prompt_logprobs and [len(piece["prompt_token_id"]) for piece in found] == [
+        len(made.prompt_logprobs.token_ids), *[0] * (len(found) - 1)
+    ]  # fmt: skip
+
+
+def test_choices_come_together(api: Api) -> None:
+    (response,) = stream(api, [asked(SENTENCES[:1], "grammar", n=2, max_tokens=4)])
+    assert final(response) and response.infer_response.outputs[0].shape == [1, 2]
 
 
 def test_a_request_of_many_generations_has_one_answer(api: Api) -> None:

@@ -16,6 +16,10 @@ from google.protobuf.json_format import ParseDict
 from serving import PATIENCE_S, until
 from tensors import BINARY, FORMS, JSON_SIZE, Asked, Refused, as_the_client, infer, over_grpc, over_http
 
+from fastqps._front import INFER_OUTPUTS
+from fastqps.api.reflection import message_class
+from fastqps.frontdoor.open_inference import TYPES
+
 TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "word " * 40, "x"]
 SERVICE = "inference.GRPCInferenceService"
 Ask = Callable[[Api, Asked], dict[str, np.ndarray]]
@@ -83,6 +87,163 @@ def test_generation(api: Api, ask: Ask) -> None:
     found = ask(api, Asked({"text": texts}, "grammar", {"max_tokens": 20}))["text"]
     assert [*found] == [api.client.generate(text, model="grammar", max_tokens=20).text for text in texts]
     assert ask(api, Asked({"text": texts}, "grammar", {"max_tokens": 20, "stop": " an"}))["text"][0] == "She has"
+
+
+LIMITS: dict[str, Any] = {"max_tokens": 6, "temperature": 1.0, "seed": 3}
+
+
+@by_form
+def test_choices_of_each_text(api: Api, ask: Ask) -> None:
+    texts = ["She have a apple.", "I has two dog."]
+    found = ask(api, Asked({"text": texts}, "grammar", {**LIMITS, "n": 2, "best_of": 3}, ("text", "finish_reason")))
+    assert found["text"].shape == found["finish_reason"].shape == (2, 2)
+    for row, reasons, text in zip(found["text"], found["finish_reason"], texts, strict=True):
+        made = api.client.generate(text, model="grammar", n=2, best_of=3, **LIMITS)
+        assert [*zip(row, reasons, strict=True)] == [(e.text, e.finish_reason) for e in (made, *made.other_choices)]
+
+
+@by_form
+def test_log_probabilities(api: Api, ask: Ask) -> None:
+    """Each row of an item is a token's. A prompt is with the first of its choices, and its first token has none."""
+    texts = ["She have a apple.", "I has two dog."]
+    options: dict[str, Any] = {"top_logprobs": 2, "prompt_logprobs": 1, "logprobs": True, "n": 2}
+    found = ask(api, Asked({"text": texts}, "grammar", {**LIMITS, **options}))
+    wanted = [api.client.generate(text, model="grammar", **LIMITS, **options) for text in texts]
+    choices = [each for made in wanted for each in (made, *made.other_choices)]
+    assert [*found["text"].ravel()] == [each.text for each in choices]
+    for i, made in enumerate(choices):
+        rows = slice(found["offsets"][i], found["offsets"][i + 1])
+        assert [*found["token_id"][rows]] == made.token_ids
+        assert found["logprob"][rows] == pytest.approx(made.logprobs, abs=1e-5)
+        assert made.top_logprobs and found["top_token_id"][rows].tolist() == [
+            [k for k, _ in r] for r in made.top_logprobs
+        ]
+        assert found["top_logprob"][rows].tolist() == [
+            pytest.approx([value for _, value in row], abs=1e-5) for row in made.top_logprobs
+        ]
+        rows, prompt = slice(found["prompt_offsets"][i], found["prompt_offsets"][i + 1]), made.prompt_logprobs
+        if prompt is None:
+            assert rows.start == rows.stop
+            continue
+        assert [*found["prompt_token_id"][rows]] == prompt.token_ids
+        assert np.isnan(found["prompt_logprob"][rows][0]) and prompt.top_logprobs
+        assert found["prompt_logprob"][rows][1:] == pytest.approx(prompt.logprobs, abs=1e-5)
+        assert [*found["prompt_top_token_id"][rows][1:, 0]] == [row[0][0] for row in prompt.top_logprobs]
+        assert found["prompt_top_logprob"][rows][1:, 0] == pytest.approx(
+            [r[0][1] for r in prompt.top_logprobs], abs=1e-5
+        )
+
+
+@by_form
+def test_outputs_of_a_generation_are_chosen(api: Api, ask: Ask) -> None:
+    """Without a choice the text alone; a named log-probability needs no parameter."""
+    text = {"text": ["She have a apple."]}
+    made = api.client.generate(text["text"][0], model="grammar", logprobs=True)
+    assert [*ask(api, Asked(text, "grammar"))] == ["text"]
+    assert [*ask(api, Asked(text, "grammar", {"logprobs": True}))] == ["text", "token_id", "offsets", "logprob"]
+    found = ask(api, Asked(text, "grammar", outputs=["logprob", "finish_reason"]))
+    assert found["logprob"] == pytest.approx(made.logprobs, abs=1e-5) and [*found["finish_reason"]] == ["stop"]
+    echoed = ask(api, Asked(text, "grammar", {"echo": True}))["text"]
+    assert [*echoed] == [text["text"][0] + made.text]
+    for output, parameter in (("top_logprob", "top_logprobs"), ("prompt_offsets", "prompt_logprobs")):
+        with pytest.raises(Refused, match=f"outputs: {output} needs the parameter {parameter}"):
+            ask(api, Asked(text, "grammar", outputs=[output]))
+
+
+def events(api: Api, body: dict[str, Any]) -> list[dict[str, Any]]:
+    response, content = api.post.send("POST", "/v2/models/grammar/generate_stream", json.dumps(body).encode())
+    assert response.status == 200 and response.getheader("content-type") == "text/event-stream", content
+    return [json.loads(event.removeprefix("data: ")) for event in content.decode().split("\n\n")[:-1]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"echo": True},
+        {"logprobs": True},
+        {"top_logprobs": 2, "prompt_logprobs": 1},
+        {"prompt_logprobs": 0, "echo": True},
+        {"max_tokens": 0, "prompt_logprobs": 2},
+        {"stop": ["an", "has"]},
+    ],
+)
+def test_generate_in_plain_json(api: Api, options: dict[str, Any]) -> None:
+    """As Triton's extension for it, whole and in pieces, with its parameters beside the text or in an object."""
+    text, limits = "She have a apple.", {**LIMITS, **options}
+    asked: Any = {name: value for name, value in limits.items() if name != "echo"}
+    made = api.client.generate(text, model="grammar", **asked)
+    path = "/v2/models/grammar/generate"
+    found = api.post.found(path, text_input=text, id="an id", parameters={**limits, "stream": False})
+    assert api.post.found(path, text_input=text, id="an id", **limits) == found
+    assert found["id"] == "an id" and found["model_name"] == "grammar" and found["model_version"]
+    assert found["text_output"] == (text if options.get("echo") else "") + made.text
+    assert made.usage and found["finish_reason"] == made.finish_reason
+    assert (found["num_input_tokens"], found["num_output_tokens"]) == (
+        made.usage.input_tokens,
+        made.usage.output_tokens,
+    )
+    if options.get("logprobs") or options.get("top_logprobs"):
+        assert found["token_id"] == made.token_ids and found["logprob"] == pytest.approx(made.logprobs, abs=1e-5)
+    else:
+        assert "token_id" not in found
+    if made.top_logprobs and options.get("top_logprobs"):
+        assert found["top_token_id"] == [[id for id, _ in row] for row in made.top_logprobs]
+    if prompt := made.prompt_logprobs:
+        assert found["prompt_token_id"] == prompt.token_ids
+        assert found["prompt_logprob"] == pytest.approx(prompt.logprobs, abs=1e-5)
+        assert ("prompt_top_logprob" in found) == bool(options["prompt_logprobs"])
+    pieces = events(api, {"text_input": text, "parameters": limits})
+    assert "".join(piece["text_output"] for piece in pieces) == found["text_output"]
+    assert ["finish_reason" in piece for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert pieces[-1]["num_output_tokens"] == found["num_output_tokens"]
+    for name in ("token_id", "logprob", "top_token_id", "prompt_token_id", "prompt_top_token_id"):
+        if name in found:
+            joined = [each for piece in pieces for each in piece.get(name, ())]
+            np.testing.assert_allclose(np.array(joined), np.array(found[name]), atol=1e-5)
+
+
+def test_generate_takes_what_tritons_clients_send(api: Api) -> None:
+    text, path = "She have a apple.", "/v2/models/grammar/generate"
+    plain = api.post.found(path, text_input=text)
+    flags = {"return_finish_reason": True, "return_num_input_tokens": True, "return_num_output_tokens": True}
+    assert api.post.found(path, text_input=text, parameters={"exclude_input_in_output": True, **flags}) == plain
+    echoed = api.post.found(path, text_input=text, exclude_input_in_output=False)
+    assert echoed["text_output"] == text + plain["text_output"]
+    assert "logprob" in api.post.found(path, text_input=text, return_logprobs=True)
+    assert api.post.found(path, text_input=text, bad_words="", stop_words="", return_cumulative_logprob=False) == plain
+    several = api.post.found(path, text_input=text, parameters={**LIMITS, "n": 3})
+    made = api.client.generate(text, model="grammar", n=3, **LIMITS)
+    assert [each["text_output"] for each in (several, *several["other_choices"])] == [
+        each.text for each in (made, *made.other_choices)
+    ]
+    version = api.post.get("/v2/models/grammar")[1]["versions"][0]
+    assert api.post.found(f"/v2/models/grammar/versions/{version}/generate", text_input=text) == plain
+
+
+@pytest.mark.parametrize(
+    ("model", "end", "body", "status", "message"),
+    [
+        ("grammar", "generate", {}, 400, "text_input: must be given"),
+        ("grammar", "generate", {"text_input": 1}, 400, "text_input: must be a string"),
+        ("grammar", "generate", {"text_input": "a " * 5000}, 400, "text_input: "),
+        ("grammar", "generate", {"text_input": "a", "parameters": 1}, 400, "parameters: must be an object"),
+        ("grammar", "generate", {"text_input": "a", "nope": 1}, 400, "parameters: 'nope' is not a parameter"),
+        ("grammar", "generate", {"text_input": "a", "sampling_parameters": "{}"}, 400, "sampling_parameters: give its"),
+        ("grammar", "generate", {"text_input": "a", "stop_words": "b"}, 400, "stop_words: use stop"),
+        ("grammar", "generate", {"text_input": "a", "stream": True}, 400, "stream: is decided by the route"),
+        ("grammar", "generate", {"text_input": "a", "parameters": {"n": 0}}, 400, "parameters: n "),
+        ("grammar", "generate", {"text_input": "a", "n": 129}, 400, "n: 129, at most 128"),
+        ("grammar", "generate_stream", {"text_input": "a", "n": 2}, 400, "n: can only be 1 in a stream"),
+        ("grammar", "generate", {"text_input": "a", "guided_regex": "(a"}, 400, "guided_regex: "),
+        ("grammar", "generate", {"text_input": "a", "top_k": 65}, 400, "top_k: 65, must be at most 64"),
+        ("minilm", "generate", {"text_input": "a"}, 400, "model: 'minilm' embeds texts, which is not what this method"),
+        ("none", "generate", {"text_input": "a"}, 404, "model: 'none' is not served here"),
+    ],
+)
+def test_generate_refuses(api: Api, model: str, end: str, body: dict[str, Any], status: int, message: str) -> None:
+    found, answer = api.post(f"/v2/models/{model}/{end}", body)
+    assert found == status and answer["error"].startswith(message), answer
 
 
 @by_form
@@ -191,6 +352,12 @@ def test_metadata(api: Api) -> None:
     config = call("ModelConfig", name="grammar").config
     assert config.max_batch_size == 2048 and config.backend == "fastqps" and config.model_transaction_policy.decoupled
     assert {each.name for each in config.input} == {"text", "input_ids", "attention_mask"}
+
+
+def test_a_models_configuration_has_every_datatype() -> None:
+    fields = message_class("inference.ModelConfig").DESCRIPTOR.fields_by_name
+    known = fields["output"].message_type.fields_by_name["data_type"].enum_type.values_by_name
+    assert {TYPES[datatype] for _, _, datatype in INFER_OUTPUTS} <= {*known}
 
 
 def test_the_index_of_the_models(api: Api) -> None:

@@ -473,6 +473,7 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
     "path": ("/embed/more", {}, 404, VALIDATION, "there is no route /embed/more"),
     "surrogate": ("/embed", b'{"inputs":["a","\\ud800"]}', 400, VALIDATION, "inputs[1] holds half of"),
     "tokenize": ("/tokenize", {"inputs": [1]}, 422, VALIDATION, "inputs[0]: must be a string"),
+    "no field": ("/tokenize", {"text": "a"}, 422, VALIDATION, "inputs: must be given; or prompt or messages"),
     "neither": ("/tokenize", {"inputs": 1}, 422, VALIDATION, "inputs: must be a string or an array"),
     "2nd half": ("/tokenize", b'{"inputs":["a","\\ud800"]}', 422, VALIDATION, "inputs[1]: a surrogate"),
     "half": ("/tokenize", b'{"inputs":"\\ud800"}', 422, VALIDATION, "inputs: a surrogate"),

@@ -293,8 +293,9 @@ def test_pieces_of_a_generation_come_as_they_are_made(serve: Callable[..., Serve
                 assert name == "held"
                 text += part
             assert text == b"b"
-        ask("dies", [*b"a", DIE], "echo")
-        assert piece() == ("dies", b"a", False)
+        with server.gate() as gate:
+            ask("dies", [*b"a", gate.id, DIE], "echo")
+            assert piece() == ("dies", b"a", False)
         response = next(call)
         assert response.infer_response.id == "dies" and response.error_message
         requests.put(None)

@@ -12,7 +12,7 @@ from posting import Poster
 from rerankers import CHATML, PAIRS, write_bge, write_logit_score, write_qwen
 from serving import Server, until
 
-from fastqps import Client, Engine, InvalidArgument
+from fastqps import Chat, Client, Engine, InvalidArgument
 from fastqps.cli import main
 
 QUERY, DOCUMENTS = "what is food", ["a meal", "a stone on a road", "", "long " * 3000]  # the last by another thread
@@ -85,6 +85,19 @@ def test_an_input_without_a_place_is_refused(server: Server) -> None:
         pytest.raises(InvalidArgument, match="template of 'judge' has no place for a"),
     ):
         client.predict("a text alone", model="judge")
+
+
+def test_a_conversation_is_for_generators(server: Server) -> None:
+    chat, why = Chat([{"role": "user", "content": "a film"}]), "'mood' classifies texts"
+    with Client(server.address, model="mood") as client:
+        for ask in (client.predict, client.generate):
+            with pytest.raises(InvalidArgument, match=why):
+                ask(chat)
+        (refused,) = client.predict_batch([chat])
+        assert why in str(refused.error)
+    for path in ("/v1/chat/completions", "/tokenize"):
+        status, answer = Poster(server)(path, {"model": "mood", "messages": [{"role": "user", "content": "a film"}]})
+        assert status == 400 and why in answer["error"]["message"]
 
 
 def test_other_protocols(server: Server, engines: dict[str, Engine]) -> None:

@@ -158,6 +158,7 @@ def test_a_start_that_cannot_be(serve: Callable[..., Server], tmp_path: Path) ->
     assert "a pickle can run any code" in str(caught.value) and "Traceback" not in str(caught.value)
 
 
+@pytest.mark.nightly  # tests/cuda/test_cuda_steps.py computes them, and test_share_weights.py kills over one copy
 def test_on_a_gpu(serve: Callable[..., Server], tmp_path: Path) -> None:
     """A fake one, with two dispatchers over one table; one is killed."""
     reference = static_models.model2vec(tmp_path / "m", 64, np.float16, weighted=True, mapped=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import torch
 from kernel_rows import DEVICE
@@ -38,7 +39,7 @@ class Rows:
 
     @property
     def starts(self) -> list[int]:
-        return [sum(n for _, _, n in self.runs[:i]) for i in range(len(self.runs) + 1)]
+        return [*accumulate((n for _, _, n in self.runs), initial=0)]
 
     def counts(self, admitted: int = 0) -> torch.Tensor:
         return ints([len(self.positions), len(self.runs), admitted], 16, DEVICE)

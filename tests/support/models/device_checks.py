@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -81,8 +81,8 @@ def check_model(path: Path, name: str, close: float) -> None:
     np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
 
 
-def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
-    """Token by token in fp32, greedy and drawn, whatever shares the steps, and with one or two steps in flight.
+def check_decoder(path: Path, kind: str, prefix: int, close: float, in_flight: Sequence[int] = (2, 1)) -> None:
+    """Token by token in fp32, greedy and drawn, whatever shares the steps, and with so many steps in flight.
 
     ``close``: how much a log-probability may differ.
     """
@@ -92,9 +92,9 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
     drawn = GenerateOptions(temperature=0.8, top_k=20, top_p=0.9, seed=11, top_logprobs=20)
     from_all = GenerateOptions(temperature=1.3, seed=12, logprobs=True)
     answers = []
-    for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
+    for device, steps in (("cpu", 2), *(("cuda", count) for count in in_flight)):
         generator = Generator(
-            card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
+            card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=steps
         )
         found = [generator.generate(prompts, **sampling) for sampling in (GenerateOptions(), drawn, from_all)]
         (first,) = generator.generate([[*range(6, 42)]], n=4, **from_all)  # whose prompt is computed once
@@ -107,7 +107,7 @@ def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
         np.testing.assert_allclose(logprobs, expected, rtol=0, atol=close)
         assert generator.generate(prompts[3:4], **drawn)[0].token_ids == found[1][3].token_ids
         generator.close()
-    assert answers[0] == answers[1] == answers[2]
+    assert all(each == answers[0] for each in answers)
 
 
 STRUCTURED: list[dict[str, Any]] = [

@@ -19,7 +19,7 @@ from fastqps.api.reflection import message_class
 MODEL_INFER = "inference.GRPCInferenceService/ModelInfer"
 JSON_SIZE = "Inference-Header-Content-Length"
 _TYPES = {"FP32": np.float32, "FP16": np.float16, "INT32": np.int32, "INT8": np.int8, "UINT8": np.uint8}
-_KINDS = {bool: "bool_param", int: "int64_param", str: "string_param"}
+_KINDS = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND"}
 
 
