@@ -29,6 +29,11 @@ class _Made(NamedTuple):
     size: int  # bytes
 
 
+class _Waiting(NamedTuple):
+    compiling: Future[_Made]
+    first: bool  # it was not cached
+
+
 def _is_made(compiling: Future[_Made]) -> bool:
     return compiling.done() and not compiling.exception()
 
@@ -44,8 +49,8 @@ def _compiled(compiling: Future[_Made]) -> Compiled | None:
 class Structured:
     """The structures of a dispatcher's requests, by ticket, and the masks of each lane.
 
-    ``wake_fd``: the eventfd that the loop sleeps on. It is written to when a structure is
-    compiled. Without a request that has one this costs a call for each turn of the loop, and no memory.
+    ``wake_fd``: the eventfd that the loop sleeps on. It is written to when a structure is compiled. Without a request
+    that has one this costs a call for each turn of the loop, and no memory.
     """
 
     def __init__(self, stepper: DecodeStepper, card: ModelCard, lanes: Sequence[Lane[Any]], wake_fd: int) -> None:
@@ -55,16 +60,23 @@ class Structured:
         self._sandbox: Sandbox | None = None
         self._vocabulary: Vocabulary | None = None
         self._cache = StructureCache[Future[_Made]](_size)  # the refused ones, too
-        self._compiling: dict[int, tuple[Asked, Future[_Made]]] = {}
+        self._compiling: dict[int, _Waiting] = {}
         self._compiled: dict[int, Compiled] = {}  # of requests that have not joined a step
         self._masks: list[Masks | None] = [None] * len(lanes)
 
     def poll(self) -> None:
         """Begins to compile what was claimed, and lets those join whose structure is compiled."""
         for ticket, kind, text in self._stepper.take_structured():
-            self._compiling[ticket] = (kind, text), self._begin((kind, text))
-        for ticket in [ticket for ticket, (_, compiling) in self._compiling.items() if compiling.done()]:
-            self._end(ticket, *self._compiling.pop(ticket))
+            self._compiling[ticket] = self._begin((kind, text))
+        ended = [ticket for ticket, each in self._compiling.items() if each.compiling.done()]
+        if not ended:
+            return
+        waiting = [self._compiling.pop(ticket) for ticket in ended]
+        for ticket, each in zip(ended, waiting, strict=True):
+            self._end(ticket, each.compiling)
+        if any(each.first for each in waiting):
+            self._cache.trim()  # their sizes are known now
+        self._compiled = {each: made for each, made in self._compiled.items() if self._stepper.awaited(each)}
 
     def launch(self, lane: int, step: int, buffers: DecodeBuffers, behind: bool) -> None:
         """A step is launched next, behind one of its lane that is in flight or not."""
@@ -90,15 +102,16 @@ class Structured:
             message = f"generate.structure: the text cannot go on: {reason}"
             check_alive(self._stepper.fail(ticket, StatusCode.RESOURCE_EXHAUSTED, message))
 
-    def _begin(self, asked: Asked) -> Future[_Made]:
+    def _begin(self, asked: Asked) -> _Waiting:
         if not self._thread:
             self._thread = ThreadPoolExecutor(1, "structures")
-        if (compiling := self._cache.get(asked)) is None:
-            compiling = self._submit(self._thread, asked)
+        cached = self._cache.get(asked)
+        compiling = cached or self._submit(self._thread, asked)
+        if not cached:
             self._cache.put(asked, compiling)
         if not compiling.done():
             compiling.add_done_callback(lambda _: os.eventfd_write(self._wake_fd, 1))
-        return compiling
+        return _Waiting(compiling, first=not cached)
 
     def _submit(self, thread: ThreadPoolExecutor, asked: Asked) -> Future[_Made]:
         try:
@@ -119,17 +132,13 @@ class Structured:
         size = self._sandbox.run(structure) if self._sandbox else 0
         return _Made(self._vocabulary.compile(structure), size)
 
-    def _end(self, ticket: int, asked: Asked, compiling: Future[_Made]) -> None:
+    def _end(self, ticket: int, compiling: Future[_Made]) -> None:
         code, message = StatusCode.OK, ""
         try:
-            made = compiling.result()
-            if self._stepper.awaited(ticket):
-                self._compiled[ticket] = made.compiled
+            self._compiled[ticket] = compiling.result().compiled
         except (ModelError, ValueError) as error:
             code, message = StatusCode.INVALID_ARGUMENT, f"generate.structure: {error}"
         except Exception as error:  # no process, memory or thread: not the structure's fault
             self._cache.drop_where(lambda each: each is compiling)
             code, message = StatusCode.UNAVAILABLE, f"generate.structure: it cannot be compiled now: {error}"
-        self._cache.trim()  # its size is known now
-        self._compiled = {each: done for each, done in self._compiled.items() if self._stepper.awaited(each)}
         self._stepper.compiled(ticket, code, message)

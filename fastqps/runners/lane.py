@@ -34,7 +34,7 @@ class Lane(Protocol[R]):
         """Runs each runner's ``warm_up`` where its steps will run."""
 
     def due_s(self, step: int) -> float:
-        """0 once the step is done; else the seconds after which to look again, ``inf`` where the wake_fd will ring."""
+        """0 once the step is done; else the seconds after which to look again, ``inf`` where ``wake_fd`` will tell."""
 
     def wait(self, step: int) -> None:
         """Returns when the output rows are complete; raises what the step raised."""

@@ -13,7 +13,7 @@ import pytest
 from fastqps.dispatcher import structured
 from fastqps.dispatcher.structured import Structured
 from fastqps.errors import ModelError, StatusCode
-from fastqps.structure.cache import CACHED_BYTES_MAX
+from fastqps.structure.cache import CACHED_BYTES_MAX, StructureCache
 from fastqps.structure.structure import Structure
 
 REGEX = 3  # its number
@@ -27,12 +27,14 @@ class Stepper:
     def __init__(self) -> None:
         self.claimed: list[tuple[int, int, bytes]] = []
         self.ended: dict[int, Answer] = {}
+        self.looks = 0
 
     def take_structured(self) -> list[tuple[int, int, bytes]]:
         claimed, self.claimed = self.claimed, []
         return claimed
 
     def awaited(self, _: int) -> bool:
+        self.looks += 1
         return True
 
     def compiled(self, ticket: int, code: StatusCode = StatusCode.OK, message: str = "") -> None:
@@ -65,10 +67,20 @@ def compilation(monkeypatch: pytest.MonkeyPatch) -> Compilation:
 
 
 @pytest.fixture
-def ask(compilation: Compilation) -> Iterator[Callable[[str], Answer]]:
-    stepper, wake_fd = Stepper(), os.eventfd(0)
+def stepper() -> Stepper:
+    return Stepper()
+
+
+@pytest.fixture
+def owner(compilation: Compilation, stepper: Stepper) -> Iterator[Structured]:
+    wake_fd = os.eventfd(0)
     runner = SimpleNamespace(buffers=lambda: SimpleNamespace(takes_masks=True))
-    owner = Structured(stepper, None, [SimpleNamespace(runners=[runner])], wake_fd)  # type: ignore[arg-type, list-item]
+    yield Structured(stepper, None, [SimpleNamespace(runners=[runner])], wake_fd)  # type: ignore[arg-type, list-item]
+    os.close(wake_fd)
+
+
+@pytest.fixture
+def ask(stepper: Stepper, owner: Structured) -> Callable[[str], Answer]:
     tickets = iter(range(1, 1000))
 
     def ask(text: str) -> Answer:
@@ -80,8 +92,7 @@ def ask(compilation: Compilation) -> Iterator[Callable[[str], Answer]]:
             owner.poll()
         return stepper.ended[ticket]
 
-    yield ask
-    os.close(wake_fd)
+    return ask
 
 
 def fail(error: BaseException) -> Any:
@@ -126,3 +137,16 @@ def test_large_ones_are_not_kept_beyond_the_limit(ask: Callable[[str], Answer], 
     for text, calls in (("c", 5), ("d", 5), ("e", 5), ("a", 6), ("b", 7)):
         assert ask(text)[0] == StatusCode.OK
         assert compilation.calls == calls, text
+
+
+def test_many_whose_structure_is_cached_cost_little(
+    ask: Callable[[str], Answer], stepper: Stepper, owner: Structured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are looked at once each, and the sizes of the cache not at all."""
+    ask("a")
+    monkeypatch.setattr(StructureCache, "trim", lambda _: fail(AssertionError("it has not grown")))
+    stepper.looks = 0
+    stepper.claimed = [(ticket, REGEX, b"a") for ticket in range(1000, 1100)]
+    owner.poll()
+    assert all(stepper.ended[ticket] == (StatusCode.OK, "") for ticket in range(1000, 1100))
+    assert stepper.looks <= 101

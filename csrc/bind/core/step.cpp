@@ -149,8 +149,9 @@ void register_step(py::module_& m) {
       .def(
           "on_structured",
           [](DecodeHandle& self, std::function<void()> look) { self.own.on_structured(std::move(look)); }, "look"_a,
-          "`look` is called inside gather(), when requests with a structure were claimed: those that it says are "
-          "compiled join the same step.")
+          "gather() calls `look` when it has claimed requests with a structure. Those for which `look` calls "
+          "compiled() "
+          "join the same step.")
       .def(
           "compiled",
           [](DecodeHandle& self, u64 ticket, u16 code, std::string_view message) {

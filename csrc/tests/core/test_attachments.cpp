@@ -67,21 +67,25 @@ TEST(a_slot_holds_each_part_by_itself) {
   CHECK(attachments.hold(2, AttachmentKind::kStructure, std::string(kRoom / 2, 'z')));
 }
 
-// Bytes count as the first owner's until nobody uses them. Who may add none can still use those that are there.
+// Each owner has what its slots use. Who may add no bytes can still use those that are there.
 TEST(each_owner_s_room_is_counted) {
   Door door;
   Attachments attachments(door.segment, kDoor);
   const std::string half(kRoom / 2, 'x');
   CHECK(attachments.hold(0, AttachmentKind::kStructure, half, 3) &&
         attachments.hold(1, AttachmentKind::kScript, "a", 5));
-  CHECK(attachments.hold(1, AttachmentKind::kStructure, half, 5, false));
-  CHECK(!attachments.hold(2, AttachmentKind::kStructure, "b", 5, false));
-  CHECK(attachments.bytes_of(3) == kRoom / 2 && attachments.bytes_of(5) == kBlock && !attachments.bytes_of(4));
+  CHECK(attachments.hold(1, AttachmentKind::kStructure, half, 5, false) &&
+        attachments.hold(2, AttachmentKind::kStructure, half, 5, false));
+  CHECK(!attachments.hold(3, AttachmentKind::kStructure, "b", 5, false));
+  CHECK(attachments.bytes_of(3) == kRoom / 2 && !attachments.bytes_of(4));
+  CHECK_EQ(attachments.bytes_of(5), kRoom / 2 + kBlock);
   CHECK_EQ(attachments.free_bytes(), kRoom / 2 - kBlock);
-  attachments.release(0);
-  CHECK_EQ(attachments.bytes_of(3), kRoom / 2);
+  attachments.release(0);  // others still use it
+  CHECK_EQ(attachments.bytes_of(3), 0u);
+  attachments.release(2);
+  CHECK_EQ(attachments.bytes_of(5), kRoom / 2 + kBlock);
   attachments.release(1);
-  CHECK(!attachments.bytes_of(3) && !attachments.bytes_of(5));
+  CHECK(!attachments.bytes_of(5));
   CHECK_EQ(attachments.free_bytes(), kRoom);
 }
 

@@ -313,34 +313,38 @@ TEST(a_request_whose_structure_is_known_joins_the_step_that_it_is_claimed_for) {
   for (u32 i = 0; i < 10; i++) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 3, true));
 }
 
-TEST(a_suspect_waits_for_its_structure_alone) {
-  World w;
-  auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
-  const auto compile = [&d] {
-    for (const auto& each : d->stepper.take_structured()) d->stepper.compiled(each.ticket, StatusCode::kOk, "");
-  };
-  w.structure_bytes = 64;
-  const u32 suspect = w.put({1}, 8, kIgnoreEos);
-  CHECK(!d->launch());
-  compile();
-  CHECK(d->launch());
-  publish_death(w.segment, w.fds, 0, 1);
-  w.slab->drain();
-  d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
-  const u32 structured = w.put({2}, 8, kIgnoreEos);
-  w.structure_bytes = 0;
-  const u32 plain = w.put({3}, 8, kIgnoreEos);
-  for (u32 turn = 0; w.slab->used(); turn++) {
-    CHECK(turn < 200);
-    if (turn % 4 == 3) compile();
-    d->turn();
+// Also where structures are known when their requests are claimed.
+TEST(a_suspect_with_a_structure_runs_alone) {
+  for (const bool known : {false, true}) {
+    World w;
+    auto d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 1);
+    const auto compile = [&d] {
+      for (const auto& each : d->stepper.take_structured()) d->stepper.compiled(each.ticket, StatusCode::kOk, "");
+    };
+    w.structure_bytes = 64;
+    const u32 suspect = w.put({1}, 8, kIgnoreEos);
+    CHECK(!d->launch());
+    compile();
+    CHECK(d->launch());
+    publish_death(w.segment, w.fds, 0, 1);
     w.slab->drain();
-    for (const u32 other : {structured, plain})
-      CHECK(w.state(suspect) != State::kLaunched || w.state(other) != State::kLaunched);
+    d = std::make_unique<Dispatcher>(w.segment, &w.fds, 0, 2);
+    if (known) d->stepper.on_structured(compile);
+    const u32 structured = w.put({2}, 8, kIgnoreEos);
+    w.structure_bytes = 0;
+    const u32 plain = w.put({3}, 8, kIgnoreEos);
+    for (u32 turn = 0; w.slab->used(); turn++) {
+      CHECK(turn < 200);
+      if (turn % 4 == 3) compile();
+      d->turn();
+      w.slab->drain();
+      for (const u32 other : {structured, plain})
+        CHECK(w.state(suspect) != State::kLaunched || w.state(other) != State::kLaunched);
+    }
+    CHECK(w.host.tokens[suspect] == expected_tokens({1}, 8, true));
+    CHECK(w.host.tokens[structured] == expected_tokens({2}, 8, true));
+    CHECK(w.host.tokens[plain] == expected_tokens({3}, 8, true));
   }
-  CHECK(w.host.tokens[suspect] == expected_tokens({1}, 8, true));
-  CHECK(w.host.tokens[structured] == expected_tokens({2}, 8, true));
-  CHECK(w.host.tokens[plain] == expected_tokens({3}, 8, true));
 }
 
 // Other requests run while more structures compile than sequences can run.
