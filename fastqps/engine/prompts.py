@@ -71,7 +71,7 @@ class Prompts:
         stop = options.get("stop")
         stops = [stop] if isinstance(stop, str) else stop or ()
         if "" in stops:
-            raise ValueError("stop: a text of 0 characters, must have at least 1")
+            raise ValueError("stop: at most 16 strings, each of 1 to 256 bytes")
         if stops and not self.detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         return stops

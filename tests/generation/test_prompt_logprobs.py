@@ -34,7 +34,7 @@ def prompt_logprobs(model: Any, prefix: list[int], ids: list[int]) -> torch.Tens
 def check_prompt(logprobs: torch.Tensor, ids: list[int], found: PromptLogprobs | None, top: int) -> None:
     assert found is not None and found.token_ids == ids and len(found.logprobs) == len(ids) - 1
     assert found.logprobs == pytest.approx(logprobs[range(len(ids) - 1), ids[1:]].tolist(), abs=1e-4)
-    assert (found.top_logprobs is not None) == (top > 0)
+    assert (found.top_logprobs is not None) == (top > 0 and len(ids) > 1)
     if found.top_logprobs is not None:
         assert {len(each) for each in found.top_logprobs} <= {top}
         check_top(found.top_logprobs, logprobs)
