@@ -50,9 +50,14 @@ async def test_serves_on(serve: Callable[..., Server]) -> None:
         old.kill()
         await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
         await load.more(50)
-    ledger.check("UNAVAILABLE")  # those of the door that was killed
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 5
+    with server.gate() as gate:
+        async with stub_to(server.address) as stub:
+            held = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(gate.reached, "a request that lasts")
+            server.signal(signal.SIGTERM)
+            assert await asyncio.to_thread(server.wait) == 5
+            await held
+    ledger.check("UNAVAILABLE")  # those of the door that was killed, and the one that was cut off
     assert "draining" in server.log() and "SIGTERM again" in server.log()
     server.check_gone()
 
